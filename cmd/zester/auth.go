@@ -88,8 +88,8 @@ master's host. A master reads the file whenever it connects. zester doctor warns
 	issue.Flags().StringVar(&file, "out", "", "`FILE` to write to")
 	issue.Flags().BoolVar(&c.again, "again", false, "issue another one if NAME has one already")
 	return group("auth", "Issue and revoke credentials of people, peels and programs",
-		a.canCommand(), a.userCommand(), a.authPeelCommand(), a.joinTokenCommand(), a.tokenCommand(),
-		group("site", "Manage the credentials of sites", a.revokeSiteCommand()),
+		a.canCommand(), a.whoCanCommand(), a.userCommand(), a.roleCommand(), a.authPeelCommand(),
+		a.joinTokenCommand(), a.tokenCommand(), group("site", "Manage the credentials of sites", a.revokeSiteCommand()),
 		group("master", "Manage the credentials of masters", a.listMastersCommand(), a.revokeMasterCommand()),
 		issue, a.exportCommand(), a.rotateCommand(), a.retireCommand())
 }

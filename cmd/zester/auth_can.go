@@ -12,8 +12,8 @@ func (a *app) canCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "can NAME VERB [TARGET FUNCTION]",
 		Short: "Show whether a person may do something, and which rule decides",
-		Long: `can asks a master whether a person may send a request now, and prints the role
-or the limit that decides. It changes nothing. The exit code is 1 if the person
+		Long: `can asks a master whether a person may send a request now, and prints the rule
+that decides. It changes nothing. The exit code is 1 if the person
 may not.
 
 VERB is the action as zester audit list shows it, such as job.cancel,
@@ -22,7 +22,7 @@ checked for each peel that the target selects now. The arguments of a function
 are not looked at: settings.get --show-secrets also needs the permission for
 secrets, and prompt.run the permission for each function that it offers.
 
-An operator with limits can ask about itself alone.`,
+An operator with limits, and a member, can ask about itself alone.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			names := []string{"name of the person", "verb", "target", "function"}
 			if len(args) <= 2 {

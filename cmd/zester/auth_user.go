@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/renameio/v2"
@@ -26,7 +28,8 @@ func (a *app) userCommand() *cobra.Command {
 
 func (a *app) userAddCommand() *cobra.Command {
 	q := credential.UserRequest{}
-	var role, file string
+	var roles []string
+	var file string
 	cmd := &cobra.Command{
 		Use:   "add NAME",
 		Short: "Issue a credential to a person and write it to a file",
@@ -38,7 +41,10 @@ given to a second person, even after it was revoked. --again issues another
 credential to the same person, with the role and the limits of the first.
 
 The role operator runs functions and reads, direct may also ask peels without a
-master, auditor reads. --limit-target and --limit-function limit an operator:
+master, auditor reads. zester auth role list shows other roles. A person with
+one or more of these is a member, and may do what they allow and nothing more.
+--group puts a person into a group, and gives it the roles of the group.
+--limit-target and --limit-function limit an operator:
 every peel and the function of a job must be within both when it is dispatched.
 An operator with limits cancels only jobs of its own, makes no tokens or users,
 and gives no orders such as sync approve.
@@ -47,7 +53,8 @@ and gives no orders such as sync approve.
 within the limits. Nobody may otherwise.`,
 		Args: words("name"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			q.Name, q.Role = args[0], grants.Role(role)
+			q.Name = args[0]
+			q.Role, q.Roles = rolesOf(roles, q.Groups)
 			if file == "" {
 				file = args[0] + ".creds"
 			}
@@ -74,7 +81,9 @@ within the limits. Nobody may otherwise.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&role, "role", string(grants.RoleOperator), "`ROLE` of the person: operator, direct or auditor")
+	f.StringSliceVar(&roles, "role", nil,
+		"`ROLES`: operator (the default), direct, auditor, or those of auth role list")
+	f.StringSliceVar(&q.Groups, "group", nil, "`GROUPS` of the person, whose roles it has")
 	durationVar(f, &q.TTL, "ttl", credential.UserLife, "`TIME` until it expires; 0 for never")
 	f.StringVar(&q.Limits.Target, "limit-target", "", "dispatch only to peels that the `EXPRESSION` selects")
 	f.StringSliceVar(&q.Limits.Functions, "limit-function", nil,
@@ -84,6 +93,22 @@ within the limits. Nobody may otherwise.`,
 	f.BoolVar(&q.Again, "again", false, "issue another one if NAME has one already")
 	return cmd
 }
+
+// rolesOf returns the kind of credential for the roles and groups of a person, and the roles that people have written.
+func rolesOf(roles, groups []string) (grants.Role, []string) {
+	switch {
+	case len(roles) == 0 && len(groups) > 0:
+		return grants.RoleMember, nil
+	case len(roles) == 0:
+		return grants.RoleOperator, nil
+	case len(roles) == 1 && slices.Contains(builtinRoles, grants.Role(roles[0])):
+		return grants.Role(roles[0]), nil
+	}
+	return grants.RoleMember, roles
+}
+
+// builtinRoles are the roles that every fleet has, as far as people get them by name.
+var builtinRoles = []grants.Role{grants.RoleOperator, grants.RoleDirect, grants.RoleAuditor, grants.RoleMember}
 
 func (a *app) userRenewCommand() *cobra.Command {
 	return &cobra.Command{
@@ -168,7 +193,8 @@ func usersTable(users []credential.User) table {
 		wide:   []string{"KEYS", "REVOKED", "REVOKED BY"},
 	}
 	for _, u := range users {
-		t.add(u.Name, u.State(time.Now()), string(u.Role), limitsOf(u.Limits), yesNo(u.Secrets), u.CreatedBy,
+		role := strings.Join(append([]string{string(u.Role)}, u.Roles...), ",")
+		t.add(u.Name, u.State(time.Now()), role, limitsOf(u.Limits), yesNo(u.Secrets), u.CreatedBy,
 			clock(u.Created), clock(u.Expires()),
 			fmt.Sprint(len(u.Keys)), clock(u.Revoked), u.RevokedBy)
 	}

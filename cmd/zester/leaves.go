@@ -182,6 +182,12 @@ state status -o json           # with the states that changed or failed`},
 	"auth can": {
 		asks, "auth can lee job.cancel\nauth can lee job.dispatch 'web-*' test.ping",
 	},
+	"auth who-can": {
+		listsShort, "auth who-can job.cancel\nauth who-can job.dispatch 'web-*' test.ping",
+	},
+	"auth role set":    {asks, `auth role set web-team web-team.yaml`},
+	"auth role list":   {lists, `auth role list`},
+	"auth role remove": {asks, `auth role remove web-team`},
 	"auth user list":   {listStates, `auth user list`},
 	"auth user renew":  {asks, `auth user renew --creds ann.creds`},
 	"auth user revoke": {asks, `auth user revoke lee`},

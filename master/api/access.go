@@ -1,12 +1,17 @@
 package api
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"strings"
 
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/peel/catalogue"
+	"github.com/seed-c01c3da5/zester/settings/sorting"
+	"github.com/seed-c01c3da5/zester/settings/spelling"
 )
 
 // An AccessRequest asks whether a person may send a request now.
@@ -23,9 +28,8 @@ func (q *AccessRequest) Dispatches() bool { return q.Verb == JobDispatch.Noun+".
 
 // Check returns an error if the request is not valid.
 func (q *AccessRequest) Check() error {
-	noun, verb, ok := strings.Cut(q.Verb, ".")
-	if !ok || grants.CheckName(grants.RoleOperator, noun) != nil || grants.CheckName(grants.RoleOperator, verb) != nil {
-		return fmt.Errorf("%.100q is not a verb: want a noun and a verb such as job.cancel or sync.approve", q.Verb)
+	if !slices.Contains(verbs, q.Verb) {
+		return fmt.Errorf("there is no verb %.100q: the nearest are %s", q.Verb, strings.Join(nearest(q.Verb), ", "))
 	}
 	if !q.Dispatches() {
 		if q.Target != "" || q.Function != "" {
@@ -42,11 +46,33 @@ func (q *AccessRequest) Check() error {
 	return nil
 }
 
+// nearest returns the three verbs whose spelling is most similar to a word.
+func nearest(word string) []string {
+	const few = 3
+	distance := map[string]int{}
+	for _, v := range verbs {
+		distance[v] = math.MaxInt
+		if d, ok := spelling.Distance(word, v, len(word)+len(v)); ok {
+			distance[v] = d
+		}
+	}
+	all := Verbs()
+	sorting.Stable(all, func(a, b string) int { return cmp.Compare(distance[a], distance[b]) })
+	return all[:few]
+}
+
 // Access is what a person may do, and why.
 type Access struct {
 	Name    string      `json:"name"`
 	Role    grants.Role `json:"role"`
 	Allowed bool        `json:"allowed"`
-	Rule    string      `json:"rule"`            // the role or limit that decides, in words
+	Rule    string      `json:"rule"`            // the rule that decides, in words
 	Peels   int         `json:"peels,omitempty"` // of a job: how many peels its target selects now
+}
+
+// AccessPage is who may send a request now, by name.
+type AccessPage struct {
+	People []Access `json:"people"`
+	Peels  int      `json:"peels,omitempty"` // of a job: how many peels its target selects now
+	More   bool     `json:"more,omitempty"`  // there are more people than fit into a reply
 }

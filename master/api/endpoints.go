@@ -5,6 +5,7 @@ package api
 
 import (
 	"context"
+	"slices"
 
 	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
@@ -17,262 +18,268 @@ import (
 
 // Requests to the master that leads, about the config repo and how far the fleet is with it.
 var (
-	SyncStatus = Endpoint[None, status.Sync]{"sync", "status", &Route{
+	SyncStatus = endpoint[None, status.Sync]("sync", "status", &Route{
 		Path: "GET /sync", ID: "sync-status", Scopes: read,
 		Summary: "Show the revision in force, conditions, and how many peels run it",
-	}}
-	SyncHistory = Endpoint[None, status.History]{"sync", "history", &Route{
+	})
+	SyncHistory = endpoint[None, status.History]("sync", "history", &Route{
 		Path: "GET /sync/history", ID: "sync-history", Scopes: read,
 		Summary: "List the revisions that were tried, newest first",
-	}}
-	SyncPeels = Endpoint[status.PeelsRequest, status.SyncPeelsPage]{"sync", "peels", &Route{
+	})
+	SyncPeels = endpoint[status.PeelsRequest, status.SyncPeelsPage]("sync", "peels", &Route{
 		Path: "GET /sync/peels", ID: "sync-peels", Scopes: read,
 		Summary: "List how far each peel is with the revision in force",
-	}}
-	SyncStates = Endpoint[status.PeelsRequest, status.SyncStatesPage]{"sync", "states", &Route{
+	})
+	SyncStates = endpoint[status.PeelsRequest, status.SyncStatesPage]("sync", "states", &Route{
 		Path: "GET /sync/states", ID: "sync-states", Scopes: read,
 		Summary: "List what the newest run of the states of each peel has found",
-	}}
-	SyncGroups = Endpoint[None, status.StateGroups]{"sync", "groups", &Route{
+	})
+	SyncGroups = endpoint[None, status.StateGroups]("sync", "groups", &Route{
 		Path: "GET /sync/states/groups", ID: "sync-state-groups", Scopes: read,
 		Summary: "List the results of states that differ from Git, equal ones once with their peels",
-	}}
-	SyncDiff = Endpoint[status.DocumentRequest, status.Document]{"sync", "diff", nil}
+	})
+	SyncDiff = endpoint[status.DocumentRequest, status.Document]("sync", "diff", nil)
 	// SyncPlan has the code [CodeNotFound] if that revision does not wait.
-	SyncPlan = Endpoint[status.PlanRequest, status.Plan]{"sync", "plan", &Route{
+	SyncPlan = endpoint[status.PlanRequest, status.Plan]("sync", "plan", &Route{
 		Path: "GET /sync/plan", ID: "sync-plan", Scopes: read, Codes: []int{404},
 		Summary: "Show what the revision that waits would change",
-	}}
-	SyncNow = Endpoint[None, status.Sync]{"sync", "now", &Route{
+	})
+	SyncNow = endpoint[None, status.Sync]("sync", "now", &Route{
 		Path: "POST /sync/now", ID: "sync-now", Scopes: order,
 		Summary: "Read the branch at once, and wait until that has ended",
-	}}
-	SyncApprove = Endpoint[status.ApproveRequest, status.Sync]{"sync", "approve", &Route{
+	})
+	SyncApprove = endpoint[status.ApproveRequest, status.Sync]("sync", "approve", &Route{
 		Path: "POST /sync/approve", ID: "sync-approve", Scopes: order, Codes: []int{409, 408, 413, 415},
 		Summary: "Let the revision that waits for approval go out",
-	}}
-	SyncPause = Endpoint[None, status.Sync]{"sync", "pause", &Route{
+	})
+	SyncPause = endpoint[None, status.Sync]("sync", "pause", &Route{
 		Path: "POST /sync/pause", ID: "sync-pause", Scopes: order, Codes: []int{409},
 		Summary: "Keep new commits from the fleet",
-	}}
-	SyncResume = Endpoint[None, status.Sync]{"sync", "resume", &Route{
+	})
+	SyncResume = endpoint[None, status.Sync]("sync", "resume", &Route{
 		Path: "POST /sync/resume", ID: "sync-resume", Scopes: order, Codes: []int{409},
 		Summary: "Let new commits go to the fleet again",
-	}}
-	SyncPin = Endpoint[status.PinRequest, status.Sync]{"sync", "pin", &Route{
+	})
+	SyncPin = endpoint[status.PinRequest, status.Sync]("sync", "pin", &Route{
 		Path: "POST /sync/pin", ID: "sync-pin", Scopes: order, Codes: []int{409, 408, 413, 415},
 		Summary: "Hold the fleet at a revision that was served before",
-	}}
-	SyncUnpin = Endpoint[None, status.Sync]{"sync", "unpin", &Route{
+	})
+	SyncUnpin = endpoint[None, status.Sync]("sync", "unpin", &Route{
 		Path: "POST /sync/unpin", ID: "sync-unpin", Scopes: order, Codes: []int{409},
 		Summary: "Follow the branch again after a pin",
-	}}
-	SyncRetry = Endpoint[status.RetryRequest, status.Sync]{"sync", "retry", &Route{
+	})
+	SyncRetry = endpoint[status.RetryRequest, status.Sync]("sync", "retry", &Route{
 		Path: "POST /sync/retry", ID: "sync-retry", Scopes: order, Codes: []int{409, 408, 413, 415},
 		Summary: "Try a revision again that was rolled back",
-	}}
-	SyncAdopt  = Endpoint[status.Adoption, status.Sync]{"sync", "adopt", nil}       // as the status shows it
-	SyncRemove = Endpoint[status.RemoveRequest, status.Sync]{"sync", "remove", nil} // of what is stored of a peel
+	})
+	SyncAdopt  = endpoint[status.Adoption, status.Sync]("sync", "adopt", nil)       // as the status shows it
+	SyncRemove = endpoint[status.RemoveRequest, status.Sync]("sync", "remove", nil) // of what is stored of a peel
 )
 
 // Requests about actions that an assistant asked for and that wait for a person.
 var (
-	HoldList = Endpoint[HoldQuery, HoldPage]{"hold", "list", &Route{
+	HoldList = endpoint[HoldQuery, HoldPage]("hold", "list", &Route{
 		Path: "GET /held", ID: "list-held-actions", Scopes: either,
 		Summary: "List the actions of this token that wait for a person",
-	}}
-	HoldShow = Endpoint[HoldRequest, HoldShown]{"hold", "show", &Route{
+	})
+	HoldShow = endpoint[HoldRequest, HoldShown]("hold", "show", &Route{
 		Path: "GET /held/{id}", ID: "show-held-action", Scopes: either, Codes: []int{404},
 		Summary: "Show an action of this token, its state and its job",
-	}}
-	HoldAdd     = Endpoint[HoldAddRequest, HoldAction]{"hold", "add", nil}
-	HoldApprove = Endpoint[HoldRequest, HoldAction]{"hold", "approve", nil} // the caller is to dispatch the job
-	HoldReject  = Endpoint[HoldRequest, HoldAction]{"hold", "reject", &Route{
+	})
+	HoldAdd     = endpoint[HoldAddRequest, HoldAction]("hold", "add", nil)
+	HoldApprove = endpoint[HoldRequest, HoldAction]("hold", "approve", nil) // the caller is to dispatch the job
+	HoldReject  = endpoint[HoldRequest, HoldAction]("hold", "reject", &Route{
 		Path: "POST /held/{id}/reject", ID: "reject-held-action", Scopes: dispatch, Codes: []int{404, 409},
 		Summary: "Withdraw an action of this token",
-	}}
+	})
 )
 
 // Requests to the master that leads the alerts.
 var (
-	AlertList = Endpoint[AlertsRequest, AlertsAnswer]{"alert", "list", &Route{
+	AlertList = endpoint[AlertsRequest, AlertsAnswer]("alert", "list", &Route{
 		Path: "GET /alerts", ID: "list-alerts", Scopes: read,
 		Summary: "List alerts and silences",
-	}}
-	AlertReceivers = Endpoint[None, AlertStatus]{"alert", "status", &Route{
+	})
+	AlertReceivers = endpoint[None, AlertStatus]("alert", "status", &Route{
 		Path: "GET /alerts/status", ID: "alert-status", Scopes: read,
 		Summary: "Show which receivers get alerts",
-	}}
-	AlertSilence = Endpoint[SilenceRequest, Silence]{"alert", "silence", &Route{
+	})
+	AlertSilence = endpoint[SilenceRequest, Silence]("alert", "silence", &Route{
 		Path: "POST /alerts/silences", ID: "silence-alerts", Scopes: order, Codes: []int{408, 413, 415},
 		Summary: "Keep alerts from being sent for a time",
-	}}
-	AlertUnsilence = Endpoint[SilenceID, Silence]{"alert", "unsilence", &Route{
+	})
+	AlertUnsilence = endpoint[SilenceID, Silence]("alert", "unsilence", &Route{
 		Path: "POST /alerts/silences/{id}/end", ID: "end-silence", Scopes: order, Codes: []int{404},
 		Summary: "End a silence",
-	}}
+	})
 	// AlertTest replies with the state after the message.
-	AlertTest = Endpoint[ReceiverName, Receiver]{"alert", "test", &Route{
+	AlertTest = endpoint[ReceiverName, Receiver]("alert", "test", &Route{
 		Path: "POST /alerts/receivers/{name}/test", ID: "test-receiver", Scopes: order, Codes: []int{404},
 		Summary: "Send a test message to a receiver",
-	}}
+	})
 )
 
 // Requests to the master that leads, about the schedule entries of the config repo. All but list and file make a
 // commit, or a branch with one.
 var (
-	ScheduleList    = Endpoint[ScheduleQuery, SchedulePage]{"schedule", "list", nil}
-	ScheduleFile    = Endpoint[ScheduleFileQuery, ScheduleText]{"schedule", "file", nil}
-	ScheduleAdd     = Endpoint[ScheduleAddRequest, ScheduleChanged]{"schedule", "add", nil}
-	ScheduleRemove  = Endpoint[ScheduleChange, ScheduleChanged]{"schedule", "remove", nil}
-	ScheduleEnable  = Endpoint[ScheduleChange, ScheduleChanged]{"schedule", "enable", nil}
-	ScheduleDisable = Endpoint[ScheduleChange, ScheduleChanged]{"schedule", "disable", nil}
-	ScheduleReplace = Endpoint[ScheduleReplaceRequest, ScheduleChanged]{"schedule", "replace", nil}
+	ScheduleList    = endpoint[ScheduleQuery, SchedulePage]("schedule", "list", nil)
+	ScheduleFile    = endpoint[ScheduleFileQuery, ScheduleText]("schedule", "file", nil)
+	ScheduleAdd     = endpoint[ScheduleAddRequest, ScheduleChanged]("schedule", "add", nil)
+	ScheduleRemove  = endpoint[ScheduleChange, ScheduleChanged]("schedule", "remove", nil)
+	ScheduleEnable  = endpoint[ScheduleChange, ScheduleChanged]("schedule", "enable", nil)
+	ScheduleDisable = endpoint[ScheduleChange, ScheduleChanged]("schedule", "disable", nil)
+	ScheduleReplace = endpoint[ScheduleReplaceRequest, ScheduleChanged]("schedule", "replace", nil)
 )
 
 // Requests about targets and jobs, which any master answers. A request may be repeated: a job is dispatched once, by
 // its ID, which the caller makes.
 var (
-	TargetResolve = Endpoint[ResolveRequest, TargetsPage]{"target", "resolve", &Route{
+	TargetResolve = endpoint[ResolveRequest, TargetsPage]("target", "resolve", &Route{
 		Path: "GET /targets", ID: "resolve-target", Scopes: read,
 		Summary: "List the peels that a target expression selects",
-	}}
-	TargetExplain = Endpoint[ExplainRequest, Explained]{"target", "explain", nil}
+	})
+	TargetExplain = endpoint[ExplainRequest, Explained]("target", "explain", nil)
 	// JobDispatch replies with a summary of the job once the job is published.
-	JobDispatch = Endpoint[job.Spec, job.Job]{"job", "dispatch", &Route{
+	JobDispatch = endpoint[job.Spec, job.Job]("job", "dispatch", &Route{
 		Path: "POST /jobs", ID: "dispatch-job", Scopes: dispatch, Codes: []int{408, 409, 413, 415}, Accepted: true,
 		Summary: "Run a function on the peels that a target selects",
-	}}
-	JobList = Endpoint[job.Query, job.JobsPage]{"job", "list", &Route{
+	})
+	JobList = endpoint[job.Query, job.JobsPage]("job", "list", &Route{
 		Path: "GET /jobs", ID: "list-jobs", Scopes: read,
 		Summary: "List jobs, newest first",
-	}}
-	JobActive = Endpoint[None, ActiveJobs]{"job", "active", nil} // those that have not ended
+	})
+	JobActive = endpoint[None, ActiveJobs]("job", "active", nil) // those that have not ended
 	// JobShow replies with the arguments, and with the targets if there are at most 500.
-	JobShow = Endpoint[JobRequest, job.Job]{"job", "show", &Route{
+	JobShow = endpoint[JobRequest, job.Job]("job", "show", &Route{
 		Path: "GET /jobs/{jid}", ID: "show-job", Scopes: either, Codes: []int{404},
 		Summary: "Show a job",
-	}}
-	JobReturns = Endpoint[JobRequest, job.RowsPage]{"job", "returns", &Route{
+	})
+	JobReturns = endpoint[JobRequest, job.RowsPage]("job", "returns", &Route{
 		Path: "GET /jobs/{jid}/returns", ID: "job-returns", Scopes: either, Codes: []int{404},
 		Summary: "List the targets of a job with what they returned",
-	}}
-	JobGroups = Endpoint[ReturnGroupsRequest, ReturnGroups]{"job", "groups", &Route{
+	})
+	JobGroups = endpoint[ReturnGroupsRequest, ReturnGroups]("job", "groups", &Route{
 		Path: "GET /jobs/{jid}/groups", ID: "job-groups", Scopes: either, Codes: []int{404},
 		Summary: "List the different results of a job, equal ones once with their targets",
-	}}
+	})
 	// JobCancel replies with the record that has the request; the job ends soon after. For a job that has ended without
 	// all returns, the record has a final status, and the peels still get the request to stop. The code is
 	// [CodeConflict] if the job has ended with all returns or is being canceled; the text says which.
-	JobCancel = Endpoint[JobRequest, job.Job]{"job", "cancel", &Route{
+	JobCancel = endpoint[JobRequest, job.Job]("job", "cancel", &Route{
 		Path: "POST /jobs/{jid}/cancel", ID: "cancel-job", Scopes: dispatch, Codes: []int{404, 409}, Accepted: true,
 		Summary: "Stop a job",
-	}}
+	})
 )
 
 // Requests about peels, their entries, and masters, which any master answers.
 var (
-	PeelList = Endpoint[PeelsRequest, PeelsPage]{"peel", "list", &Route{
+	PeelList = endpoint[PeelsRequest, PeelsPage]("peel", "list", &Route{
 		Path: "GET /peels", ID: "list-peels", Scopes: read,
 		Summary: "List peels",
-	}}
+	})
 	// PeelShow replies with the facts of the peel.
-	PeelShow = Endpoint[PeelRequest, Peel]{"peel", "show", &Route{
+	PeelShow = endpoint[PeelRequest, Peel]("peel", "show", &Route{
 		Path: "GET /peels/{id}", ID: "show-peel", Scopes: read, Codes: []int{404},
 		Summary: "Show a peel with its facts",
-	}}
-	PeelRekey = Endpoint[PeelKey, Peel]{"peel", "rekey", nil} // approves the sealing key that waits
+	})
+	PeelRekey = endpoint[PeelKey, Peel]("peel", "rekey", nil) // approves the sealing key that waits
 	// EntryShow replies with the commit that last changed a schedule entry or state. The peel need not be online. The
 	// code is [CodeNotFound] for one that its settings do not have; those of peel.yaml are unknown to Git.
-	EntryShow  = Endpoint[BlameRequest, Blamed]{"entry", "show", nil}
-	MasterShow = Endpoint[None, Health]{"master", "show", nil}
-	BusShow    = Endpoint[None, bucket.Kept]{"bus", "show", nil}
-	BusSet     = Endpoint[bucket.Kept, bucket.Kept]{"bus", "set", nil} // 0: a number stays
+	EntryShow  = endpoint[BlameRequest, Blamed]("entry", "show", nil)
+	MasterShow = endpoint[None, Health]("master", "show", nil)
+	BusShow    = endpoint[None, bucket.Kept]("bus", "show", nil)
+	BusSet     = endpoint[bucket.Kept, bucket.Kept]("bus", "set", nil) // 0: a number stays
 )
 
 // Requests about what became of the fires of schedules, which any master answers from its own table.
 var (
-	CoverageList = Endpoint[CoverageRequest, Coverage]{"coverage", "list", &Route{
+	CoverageList = endpoint[CoverageRequest, Coverage]("coverage", "list", &Route{
 		Path: "GET /coverage", ID: "coverage", Scopes: read,
 		Summary: "Count the fires of schedules by what happened to them",
-	}}
-	CoverageShow = Endpoint[CoverageEntryRequest, Coverage]{"coverage", "show", &Route{
+	})
+	CoverageShow = endpoint[CoverageEntryRequest, Coverage]("coverage", "show", &Route{
 		Path: "GET /coverage/{entry}", ID: "coverage-entry", Scopes: read, Codes: []int{404},
 		Summary: "The same of one entry on each peel",
-	}}
-	CoverageStatus = Endpoint[None, verdict.Health]{"coverage", "status", nil}
+	})
+	CoverageStatus = endpoint[None, verdict.Health]("coverage", "status", nil)
 	// CoverageExplain replies with what became of one fire, or why there was none. The code is [CodeNotFound] if the
 	// masters do not know the peel or the entry, and [CodeInvalid] if the time cannot be read, has not come yet, or is
 	// too long ago.
-	CoverageExplain = Endpoint[WhyRequest, WhyAnswer]{"coverage", "explain", &Route{
+	CoverageExplain = endpoint[WhyRequest, WhyAnswer]("coverage", "explain", &Route{
 		Path: "GET /coverage/{entry}/why", ID: "why", Scopes: read, Codes: []int{404},
 		Summary: "Show what became of one fire of an entry on a peel, with the facts that prove it",
-	}}
-	ProblemList = Endpoint[ProblemsRequest, Problems]{"problem", "list", &Route{
+	})
+	ProblemList = endpoint[ProblemsRequest, Problems]("problem", "list", &Route{
 		Path: "GET /problems", ID: "problems", Scopes: read,
 		Summary: "List what is wrong with schedules now, the worst first",
-	}}
-	TimelineShow = Endpoint[TimelineRequest, Timeline]{"timeline", "show", &Route{
+	})
+	TimelineShow = endpoint[TimelineRequest, Timeline]("timeline", "show", &Route{
 		Path: "GET /timeline/hours", ID: "timeline", Scopes: read,
 		Summary: "Count the fires of schedules by the hour, and those to come",
-	}}
-	LoadShow = Endpoint[LoadRequest, Load]{"load", "show", &Route{
+	})
+	LoadShow = endpoint[LoadRequest, Load]("load", "show", &Route{
 		Path: "GET /load", ID: "load", Scopes: read,
 		Summary: "Count the runs that schedules will start, by the hour",
-	}}
+	})
 )
 
 // Requests that join what several services know, which any master answers. What one of them does not reply in time is
 // left out, and the reply says so.
 var (
-	NowShow = Endpoint[None, Now]{"now", "show", &Route{
+	NowShow = endpoint[None, Now]("now", "show", &Route{
 		Path: "GET /now", ID: "now", Scopes: read,
 		Summary: "Show whether anything is wrong, and which commit it followed",
-	}}
-	ApprovalList = Endpoint[None, Approvals]{"approval", "list", &Route{
+	})
+	ApprovalList = endpoint[None, Approvals]("approval", "list", &Route{
 		Path: "GET /approvals", ID: "list-approvals", Scopes: read,
 		Summary: "List what waits for a person, the oldest first",
-	}}
+	})
 )
 
 // Requests about the audit log, which any master answers.
 var (
-	AuditList   = Endpoint[audit.Query, audit.Page]{"audit", "list", nil}
-	AgentRecord = Endpoint[audit.Call, None]{"agent", "record", nil} // without a reply the call must not be carried out
+	AuditList   = endpoint[audit.Query, audit.Page]("audit", "list", nil)
+	AgentRecord = endpoint[audit.Call, None]("agent", "record", nil) // without a reply the call must not be carried out
 )
 
 // Requests about tokens of the REST API. [Client.TokenCreate] and [Client.TokenRotate] make the text of a token.
 var (
-	TokenList   = Endpoint[None, TokensAnswer]{"token", "list", nil}
-	TokenCreate = Endpoint[credential.TokenRequest, credential.Token]{"token", "create", nil}
-	TokenRotate = Endpoint[credential.TokenRequest, credential.Token]{"token", "rotate", nil}
-	TokenRevoke = Endpoint[TokenName, TokenRevoked]{"token", "revoke", nil} // within a second on all masters
+	TokenList   = endpoint[None, TokensAnswer]("token", "list", nil)
+	TokenCreate = endpoint[credential.TokenRequest, credential.Token]("token", "create", nil)
+	TokenRotate = endpoint[credential.TokenRequest, credential.Token]("token", "rotate", nil)
+	TokenRevoke = endpoint[TokenName, TokenRevoked]("token", "revoke", nil) // within a second on all masters
 )
 
 // Requests about credentials of the bus, to the masters that have the keys. [Client.UserAdd] makes a key for a person,
 // [Client.JoinCreate] the text of a join token.
 var (
-	UserList = Endpoint[None, UsersAnswer]{"user", "list", nil}
-	UserAdd  = Endpoint[credential.UserRequest, UserAdded]{"user", "add", nil}
-	// UserExplain says whether a person may do something, and which rule decides. A caller with limits may ask about
-	// itself alone.
-	UserExplain = Endpoint[AccessRequest, Access]{"user", "explain", nil}
+	RoleList   = endpoint[None, RolesAnswer]("role", "list", nil)
+	RoleSet    = endpoint[credential.RoleRequest, credential.Role]("role", "set", nil) // within a second on all masters
+	RoleRemove = endpoint[RoleName, credential.Role]("role", "remove", nil)
+
+	UserList = endpoint[None, UsersAnswer]("user", "list", nil)
+	UserAdd  = endpoint[credential.UserRequest, UserAdded]("user", "add", nil)
+	// UserExplain says whether a person may do something, and which rule decides. A caller with limits, and a member,
+	// may ask about itself alone.
+	UserExplain = endpoint[AccessRequest, Access]("user", "explain", nil)
+	// AccessList says who may do something. Its Name is empty.
+	AccessList = endpoint[AccessRequest, AccessPage]("access", "list", nil)
 	// UserRenew gives the caller another JWT for the key of a credential that has not ended.
-	UserRenew      = Endpoint[credential.Renewal, credential.Renewed]{"user", "renew", nil}
-	UserRevoke     = Endpoint[RevokeRequest, Revoked]{"user", "revoke", nil}
-	SiteRevoke     = Endpoint[SiteName, credential.Site]{"site", "revoke", nil}   // all that were made so far
-	MasterRevoke   = Endpoint[SiteName, credential.Site]{"master", "revoke", nil} // as for a site
-	MasterRenew    = Endpoint[credential.Renewal, credential.Renewed]{"master", "renew", nil}
-	CredentialList = Endpoint[CredentialsRequest, CredentialsPage]{"credential", "list", nil}
-	EnrollList     = Endpoint[None, EnrolledAnswer]{"enroll", "list", nil}
-	EnrollApprove  = Endpoint[EnrollName, credential.Enrolled]{"enroll", "approve", nil}
-	EnrollReject   = Endpoint[EnrollName, credential.Enrolled]{"enroll", "reject", nil}
-	EnrollRevoke   = Endpoint[EnrollName, credential.Enrolled]{"enroll", "revoke", nil} // the bus cuts its connection
-	JoinList       = Endpoint[None, JoinTokensAnswer]{"join", "list", nil}
-	JoinCreate     = Endpoint[credential.JoinRequest, JoinAdded]{"join", "create", nil}
-	JoinRevoke     = Endpoint[TokenName, credential.JoinToken]{"join", "revoke", nil}
-	AuthRotate     = Endpoint[RotateRequest, RotateAnswer]{"auth", "rotate", nil} // the former secrets stay valid
-	AuthRetire     = Endpoint[RotateRequest, RotateAnswer]{"auth", "retire", nil} // ends the former secrets
+	UserRenew      = endpoint[credential.Renewal, credential.Renewed]("user", "renew", nil)
+	UserRevoke     = endpoint[RevokeRequest, Revoked]("user", "revoke", nil)
+	SiteRevoke     = endpoint[SiteName, credential.Site]("site", "revoke", nil)   // all that were made so far
+	MasterRevoke   = endpoint[SiteName, credential.Site]("master", "revoke", nil) // as for a site
+	MasterRenew    = endpoint[credential.Renewal, credential.Renewed]("master", "renew", nil)
+	CredentialList = endpoint[CredentialsRequest, CredentialsPage]("credential", "list", nil)
+	EnrollList     = endpoint[None, EnrolledAnswer]("enroll", "list", nil)
+	EnrollApprove  = endpoint[EnrollName, credential.Enrolled]("enroll", "approve", nil)
+	EnrollReject   = endpoint[EnrollName, credential.Enrolled]("enroll", "reject", nil)
+	EnrollRevoke   = endpoint[EnrollName, credential.Enrolled]("enroll", "revoke", nil) // the bus cuts its connection
+	JoinList       = endpoint[None, JoinTokensAnswer]("join", "list", nil)
+	JoinCreate     = endpoint[credential.JoinRequest, JoinAdded]("join", "create", nil)
+	JoinRevoke     = endpoint[TokenName, credential.JoinToken]("join", "revoke", nil)
+	AuthRotate     = endpoint[RotateRequest, RotateAnswer]("auth", "rotate", nil) // the former secrets stay valid
+	AuthRetire     = endpoint[RotateRequest, RotateAnswer]("auth", "retire", nil) // ends the former secrets
 )
 
 // An Endpoint is a request of the API with a Q, which is answered with an A. Its verb says whether it changes anything:
@@ -281,6 +288,18 @@ type Endpoint[Q, A any] struct {
 	Noun, Verb string
 	HTTP       *Route // nil: only programs on the bus send it
 }
+
+// verbs has noun and verb of each endpoint.
+var verbs []string
+
+// endpoint returns an endpoint, and notes its verb for [Verbs].
+func endpoint[Q, A any](noun, verb string, route *Route) Endpoint[Q, A] {
+	verbs = append(verbs, noun+"."+verb)
+	return Endpoint[Q, A]{Noun: noun, Verb: verb, HTTP: route}
+}
+
+// Verbs returns noun and verb of all requests, such as job.cancel, sorted.
+func Verbs() []string { return slices.Sorted(slices.Values(verbs)) }
 
 // A Route says how programs send a request over HTTP.
 type Route struct {

@@ -12,9 +12,9 @@ import (
 // Requests about logins of the console. Any master answers.
 var (
 	// SessionCreate makes a one-time code for the caller, who has to be a person.
-	SessionCreate = Endpoint[None, SessionCode]{"session", "create", nil}
-	SessionList   = Endpoint[None, SessionsAnswer]{"session", "list", nil}
-	SessionEnd    = Endpoint[SessionEndRequest, SessionsEnded]{"session", "end", nil}
+	SessionCreate = endpoint[None, SessionCode]("session", "create", nil)
+	SessionList   = endpoint[None, SessionsAnswer]("session", "list", nil)
+	SessionEnd    = endpoint[SessionEndRequest, SessionsEnded]("session", "end", nil)
 )
 
 // A SessionCode logs a browser in once, as the person who asked for it.

@@ -11,6 +11,16 @@ type UsersAnswer struct {
 	Users []credential.User `json:"users"`
 }
 
+// RolesAnswer is all roles that people have written, by name.
+type RolesAnswer struct {
+	Roles []credential.Role `json:"roles"`
+}
+
+// RoleName names a role.
+type RoleName struct {
+	Name string `json:"name"`
+}
+
 // SiteName names a site, or a master.
 type SiteName struct {
 	Name string `json:"name"`

@@ -4,21 +4,27 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/auth/access"
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
-	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/master/auth/user"
+	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// userExplain says whether a person may send a request, and the rule that decides. It asks the functions that decide
-// about the request itself. Somebody with limits could learn about peels outside them from what others may do.
+// accessInPage bounds the people in a reply. Each takes at most 700 bytes.
+const accessInPage = 1000
+
+// userExplain says whether a person may send a request, and the rule that decides. Somebody with limits could learn
+// about peels outside them from what others may do.
 func (s *Server) userExplain(ctx context.Context, from grants.Caller, q api.AccessRequest) (*api.Access, error) {
-	if from.Role == grants.RoleLimited && q.Name != from.User {
-		return nil, fmt.Errorf("%w: %s has limits, and may ask about %s alone", grants.ErrNotAllowed, from.User,
-			from.User)
+	if from.Role.IsNarrow() && q.Name != from.User {
+		return nil, fmt.Errorf("%w: %s is no operator or auditor, and may ask about %s alone", grants.ErrNotAllowed,
+			from.User, from.User)
 	}
 	if err := q.Check(); err != nil {
 		return nil, fmt.Errorf("%w: %w", errInvalid, err)
@@ -27,22 +33,67 @@ func (s *Server) userExplain(ctx context.Context, from grants.Caller, q api.Acce
 	if err != nil {
 		return nil, err
 	}
-	a := &api.Access{Name: u.Name, Role: u.Role}
-	noun, verb, _ := strings.Cut(q.Verb, ".")
-	switch state := u.State(time.Now()); {
-	case state == "revoked":
-		a.Rule = u.Name + " was revoked"
-	case state == "expired":
-		a.Rule = "the credential of " + u.Name + " has expired"
-	case !grants.May(u.Role, noun, verb):
-		a.Rule = fmt.Sprintf("the role %s does not permit %s", u.Role, q.Verb)
-	case q.Dispatches():
-		return a, s.explainDispatch(ctx, q, u, a)
-	default:
-		a.Allowed = true
-		a.Rule = fmt.Sprintf("the role %s permits %s%s", u.Role, q.Verb, restriction(u.Role, q.Verb))
+	e := explainer{users: s.o.Users, q: &q, selects: s.Select}
+	if q.Dispatches() {
+		if e.peels, err = s.some(ctx, grants.Caller{User: u.Name, Role: u.Role}, q.Target); err != nil {
+			return nil, err
+		}
 	}
-	return a, nil
+	return e.explain(ctx, u)
+}
+
+// accessList says who may send a request.
+func (s *Server) accessList(ctx context.Context, from grants.Caller, q api.AccessRequest) (*api.AccessPage, error) {
+	if from.Role.IsNarrow() {
+		return nil, fmt.Errorf("%w: %s is no operator or auditor, and may not ask about others", grants.ErrNotAllowed,
+			from.User)
+	}
+	if err := q.Check(); err != nil {
+		return nil, fmt.Errorf("%w: %w", errInvalid, err)
+	}
+	all, err := s.o.Authority.Users.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	selected := map[string][]target.PeelID{}
+	e := explainer{users: s.o.Users, q: &q, selects: func(ctx context.Context, expr string) ([]target.PeelID, error) {
+		peels, ok := selected[expr]
+		if ok {
+			return peels, nil
+		}
+		peels, err := s.Select(ctx, expr)
+		selected[expr] = peels
+		return peels, err
+	}}
+	if q.Dispatches() {
+		if e.peels, err = s.some(ctx, from, q.Target); err != nil {
+			return nil, err
+		}
+	}
+	page := &api.AccessPage{People: []api.Access{}, Peels: len(e.peels)}
+	for i := range all {
+		a, err := e.explain(ctx, &all[i])
+		switch {
+		case err != nil:
+			return nil, err
+		case !a.Allowed:
+		case len(page.People) == accessInPage:
+			page.More = true
+			return page, nil
+		default:
+			page.People = append(page.People, *a)
+		}
+	}
+	return page, nil
+}
+
+// some returns the peels that a target selects for a caller. It is an error if there are none.
+func (s *Server) some(ctx context.Context, from grants.Caller, expr string) ([]target.PeelID, error) {
+	peels, err := s.SelectFor(ctx, from, expr)
+	if err == nil && len(peels) == 0 {
+		err = fmt.Errorf("%w: the target %.200q selects no peel now", errInvalid, expr)
+	}
+	return peels, err
 }
 
 // person returns a person by name. The operator of a master's host has no record.
@@ -53,9 +104,59 @@ func (s *Server) person(ctx context.Context, name string) (*credential.User, err
 	return s.o.Authority.Users.Find(ctx, name)
 }
 
-// restriction returns what masters check beside the role; "" if they check nothing.
+// An explainer says of people whether they may send a request.
+type explainer struct {
+	users   *user.Store
+	q       *api.AccessRequest
+	peels   []target.PeelID // of a job
+	selects grants.Selector
+}
+
+// explain decides by the rules by which masters decide about the request itself.
+func (e *explainer) explain(ctx context.Context, u *credential.User) (*api.Access, error) {
+	a := &api.Access{Name: u.Name, Role: u.Role, Peels: len(e.peels)}
+	switch state := u.State(time.Now()); state {
+	case "revoked":
+		a.Rule = u.Name + " was revoked"
+		return a, nil
+	case "expired":
+		a.Rule = "the credential of " + u.Name + " has expired"
+		return a, nil
+	}
+	verb := access.Verb(e.q.Verb)
+	on := access.On{Function: e.q.Function, Peels: e.peels}
+	who, rules, err := e.users.RulesOf(ctx, u)
+	var v access.Verdict
+	switch {
+	case errors.Is(err, grants.ErrNotAllowed): // unknown limits
+	case err != nil:
+		return nil, err
+	case e.q.Dispatches():
+		v, err = grants.Decide(ctx, rules, who, on, e.selects)
+		if err != nil {
+			return nil, err
+		}
+		err = grants.Refusal(v, who, verb, on)
+	default:
+		v = access.Decide(rules, who, verb, on)
+		err = grants.Refusal(v, who, verb, on)
+	}
+	if err != nil {
+		a.Rule = strings.TrimPrefix(err.Error(), grants.ErrNotAllowed.Error()+": ")
+		return a, nil
+	}
+	a.Allowed = true
+	from := v.Rule.From
+	if v.Rule.Who.Name != "" {
+		from = "the role " + string(u.Role) // whose limits the rule has
+	}
+	a.Rule = fmt.Sprintf("%s permits %s%s%s", from, verb, within(&v.Rule.Actions), restriction(u.Role, e.q.Verb))
+	return a, nil
+}
+
+// restriction returns what masters check beside the rules; "" if they check nothing.
 func restriction(r grants.Role, verb string) string {
-	if r != grants.RoleLimited {
+	if !r.IsNarrow() {
 		return ""
 	}
 	switch verb {
@@ -67,36 +168,21 @@ func restriction(r grants.Role, verb string) string {
 	return ""
 }
 
-// explainDispatch says in a whether a person may dispatch a job.
-func (s *Server) explainDispatch(ctx context.Context, q api.AccessRequest, u *credential.User, a *api.Access) error {
-	as := grants.Caller{User: u.Name, Role: u.Role}
-	peels, err := s.SelectFor(ctx, as, q.Target)
-	if err == nil && len(peels) == 0 {
-		return fmt.Errorf("%w: the target %.200q selects no peel now", errInvalid, q.Target)
+// within returns what a rule about jobs limits them to, in words.
+func within(a *access.Actions) (text string) {
+	if a.Target != "" {
+		text += fmt.Sprintf(", limited to the peels of %q", a.Target)
 	}
-	if err == nil && s.o.Allow != nil {
-		err = s.o.Allow(ctx, as, &job.Spec{Function: q.Function, Targets: peels})
+	if len(a.Functions) > 0 {
+		text += fmt.Sprintf(", limited to the functions %q", a.Functions)
 	}
-	a.Peels = len(peels)
-	switch {
-	case errors.Is(err, grants.ErrNotAllowed):
-		a.Rule = strings.TrimPrefix(err.Error(), grants.ErrNotAllowed.Error()+": ")
-	case err != nil:
-		return err
-	default:
-		a.Allowed = true
-		a.Rule = fmt.Sprintf("the role %s permits job.dispatch%s", u.Role, within(u.Limits))
-	}
-	return nil
-}
-
-// within returns the limits of a person in words; "" without limits.
-func within(l grants.Limits) (text string) {
-	if l.Target != "" {
-		text += fmt.Sprintf(", limited to the peels of %q", l.Target)
-	}
-	if len(l.Functions) > 0 {
-		text += fmt.Sprintf(", limited to the functions %q", l.Functions)
+	if len(a.Arguments) > 0 {
+		var all []string
+		for name, pattern := range a.Arguments {
+			all = append(all, fmt.Sprintf("%s %q", name, pattern))
+		}
+		slices.Sort(all)
+		text += ", limited to the arguments " + strings.Join(all, " and ")
 	}
 	return text
 }

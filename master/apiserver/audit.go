@@ -18,6 +18,10 @@ func about(q any) (e audit.Entry) {
 		e.Target = q.Name
 	case api.TokenName:
 		e.Target = q.Name
+	case credential.RoleRequest:
+		e.Target = q.Name
+	case api.RoleName:
+		e.Target = q.Name
 	case credential.UserRequest:
 		e.Target = q.Name
 	case api.RevokeRequest:

@@ -57,7 +57,7 @@ func (s *Server) offline(id target.PeelID) bool {
 
 // jobCancel cancels a job. A user with limits may cancel only own jobs.
 func (s *Server) jobCancel(ctx context.Context, from grants.Caller, q api.JobRequest) (*job.Job, error) {
-	if from.Role == grants.RoleLimited {
+	if from.Role.IsNarrow() {
 		j, err := s.o.Store.GetRecord(ctx, q.JID)
 		if err != nil {
 			return nil, err

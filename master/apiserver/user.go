@@ -11,9 +11,13 @@ import (
 
 func (s *Server) userVerbs() []service.Verb {
 	return []service.Verb{
+		handle(api.RoleList, s.roleList),
+		handleFrom(api.RoleSet, s.roleSet),
+		handleFrom(api.RoleRemove, s.roleRemove),
 		handleFrom(api.UserList, s.userList),
 		handleFrom(api.UserAdd, s.userAdd),
 		handleFrom(api.UserExplain, s.userExplain),
+		handleFrom(api.AccessList, s.accessList),
 		handleFrom(api.UserRenew, s.userRenew),
 		handleFrom(api.UserRevoke, s.userRevoke),
 		handleFrom(api.SiteRevoke, s.siteRevoke),
@@ -34,6 +38,9 @@ func (s *Server) userList(ctx context.Context, _ grants.Caller, _ api.None) (*ap
 
 func (s *Server) userAdd(ctx context.Context, from grants.Caller, q credential.UserRequest) (*api.UserAdded, error) {
 	if err := s.checkLimits(ctx, q.Limits); err != nil {
+		return nil, err
+	}
+	if err := s.checkRoles(ctx, q.Roles); err != nil {
 		return nil, err
 	}
 	token, u, err := s.o.Authority.Users.Add(ctx, q, from.User)

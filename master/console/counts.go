@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/master/api"
-	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/console/page"
 )
 
@@ -29,12 +28,12 @@ type keptCounts struct {
 	until   time.Time
 }
 
-// audience names the sessions that see the same.
+// audience names the sessions that see the same. A token sees the held actions that it asked for, and no other's.
 func (v *visit) audience() string {
-	if v.session.Role == grants.RoleLimited {
-		return "limits of " + v.session.User
+	if v.session.Role.IsNarrow() || len(v.session.Groups) > 0 || v.session.Scopes != nil {
+		return "rules of " + v.session.User
 	}
-	return roleName(v.session)
+	return string(v.session.Role)
 }
 
 // countsOf returns the counts that a session may read. They are left out if they cannot be read.

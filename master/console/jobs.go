@@ -10,7 +10,6 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/audit"
-	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/console/page"
 	"github.com/seed-c01c3da5/zester/master/console/view"
 	"github.com/seed-c01c3da5/zester/master/job"
@@ -72,7 +71,7 @@ func showJob(v *visit) (*shown, error) {
 
 // mayCancel reports whether the session may cancel a job: with limits, own jobs alone.
 func (v *visit) mayCancel(j *job.Job) bool {
-	return v.may("job", "cancel") && (v.session.Role != grants.RoleLimited || j.User == v.session.User)
+	return v.may("job", "cancel") && (!v.session.Role.IsNarrow() || j.User == v.session.User)
 }
 
 func cancelForm(v *visit) (*page.Form, error) {

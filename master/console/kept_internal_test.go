@@ -8,6 +8,10 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 )
 
 func TestPartsOfOneVersionAreMadeOnce(t *testing.T) {
@@ -54,6 +58,33 @@ func TestPartsOfOneVersionAreMadeOnce(t *testing.T) {
 	}
 	if len(k.texts) > maxKept {
 		t.Errorf("%d texts are kept", len(k.texts))
+	}
+}
+
+// Kept parts have what a session may read, so sessions that may read something else get parts of their own.
+func TestWhoSeesTheSame(t *testing.T) {
+	read := []credential.Scope{credential.ScopeRead}
+	sessions := map[string]*api.Session{
+		"an operator":               {User: "ada", Role: grants.RoleOperator},
+		"an auditor":                {User: "eve", Role: grants.RoleAuditor},
+		"one with limits":           {User: "lee", Role: grants.RoleLimited},
+		"another one with limits":   {User: "kim", Role: grants.RoleLimited},
+		"one with rules":            {User: "may", Role: grants.RoleMember},
+		"an operator with a group":  {User: "bob", Role: grants.RoleOperator, Groups: []string{"web"}},
+		"a token":                   {User: "token:ci", Scopes: read},
+		"another of the same scope": {User: "token:cd", Scopes: read},
+	}
+	seen := map[string]string{}
+	for who, s := range sessions {
+		audience := (&visit{session: s}).audience()
+		if other := seen[audience]; other != "" {
+			t.Errorf("%s sees what %s sees", who, other)
+		}
+		seen[audience] = who
+	}
+	a, b := &visit{session: sessions["an operator"]}, &visit{session: &api.Session{User: "joe", Role: grants.RoleOperator}}
+	if a.audience() != b.audience() {
+		t.Error("two operators have parts of their own")
 	}
 }
 

@@ -35,6 +35,7 @@ func configs() []jetstream.StreamConfig {
 		rollout(),
 		keyValue(wire.BucketRevisions, 1, 0),
 		keyValue(wire.BucketUsers, 1, 0),
+		keyValue(wire.BucketRoles, 1, 0),
 		keyValue(wire.BucketEnroll, 1, 0),
 		keyValue(wire.BucketIdentities, 1, 0),
 		keyValue(wire.BucketTokens, 1, 0),

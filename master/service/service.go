@@ -8,6 +8,7 @@
 //   - A [Lane] bounds how many requests are carried out and how many wait; one more is refused at once, and may be
 //     repeated. A request whose caller has given up while it waited is not carried out.
 //   - The context of a read ends when its caller gives up. A change is not cut off by its caller.
+//   - The rules about the caller allow the verb; see [user.Store.Check].
 //   - A request that changes something is in the audit log before its reply, also if it was refused or not valid. The
 //     audit log has no entry for reads, for requests that the lane refused, and for changes that were only checked.
 //   - A service whose context ends, as at the end of a lease, leaves no subscription behind. What it has received is
@@ -26,6 +27,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/audit"
+	"github.com/seed-c01c3da5/zester/master/auth/access"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/bus"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -144,6 +146,8 @@ type Options struct {
 	// Metrics count the requests; if nil, nothing is counted.
 	Metrics *Metrics
 	Log     *slog.Logger
+
+	people *people
 }
 
 // Serve serves the verbs in the queue group of the masters until ctx ends, and returns when all requests have their
@@ -156,6 +160,7 @@ func Serve(ctx context.Context, o Options) error {
 		o.Code = CodeOf
 	}
 	o.MaxRequest = cmp.Or(o.MaxRequest, wire.MaxMessage)
+	o.people = &people{conn: o.Conn}
 	s := bus.NewService(ctx, o.Conn)
 	defer s.Stop()
 	for _, v := range o.Verbs {
@@ -221,6 +226,9 @@ func (o *Options) carryOut(ctx context.Context, v Verb, c *Call) (any, error) {
 	if len(c.Data) > o.MaxRequest {
 		msg := fmt.Sprintf("the request has %d bytes, the limit is %d", len(c.Data), o.MaxRequest)
 		return nil, &api.Error{Code: api.CodeInvalid, Msg: msg}
+	}
+	if err := o.people.check(ctx, c.From, access.Verb(v.noun+"."+v.verb)); err != nil {
+		return nil, err
 	}
 	return v.carryOut(ctx, c)
 }

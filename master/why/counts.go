@@ -85,8 +85,8 @@ func (q *question) byCounts(nominal time.Time) *judgement {
 	case len(ends) > 1:
 		v.reason = "one_of_several"
 		v.answer = fmt.Sprintf(
-			"It is not known what became of %s alone: those of its hour came to different ends, "+
-				"and only their numbers are kept.",
+			"It is not known what became of %s alone: of its hour only numbers are kept, "+
+				"and not all fires ended alike.",
 			at,
 		)
 	default:

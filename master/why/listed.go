@@ -107,8 +107,8 @@ func (q *question) byList(nominal time.Time) *judgement {
 			"or was set about then.",
 			at, q.Peel)
 		if s.Why != join.WrongClock {
-			v.answer = fmt.Sprintf("%s says of the fire of %s what this master does not know: it runs a newer version.",
-				q.Peel, at)
+			v.answer = fmt.Sprintf("This master cannot read what became of the fire of %s:"+
+				" %s runs a newer zester-peel.", at, q.Peel)
 		}
 	}
 	return v
@@ -181,8 +181,8 @@ func (q *question) ofPending(nominal time.Time, s *join.Span, v *judgement) {
 			v.answer = strings.TrimSuffix(v.answer, ".") + ", at " + q.stamp(opens) + "."
 		}
 	case ledger.Owed:
-		v.answer = fmt.Sprintf("The fire of %s was missed at its time, and will be made up (catch_up): "+
-			"it waited for that at %s.",
+		v.answer = fmt.Sprintf("The fire of %s was missed, and will be made up (catch_up): "+
+			"at %s it had not started yet.",
 			at, then)
 	default:
 		v.answer = fmt.Sprintf("The fire of %s has not started yet: at %s it waited for another run to end.", at, then)

@@ -238,8 +238,8 @@ func (q *question) notListed(nominal time.Time) *judgement {
 		)
 	case q.Asked.has(nominal):
 		v.reason, v.source = "not_counted", q.askedSource()
-		v.answer = fmt.Sprintf("%s keeps its fires since %s, and has none of %s at %s.",
-			q.Peel, q.stamp(q.Asked.Since), q.Entry, at)
+		v.answer = fmt.Sprintf("%s did not fire at %s, as far as %s knows: it keeps fires since %s, and has none then.",
+			q.Entry, at, q.Peel, q.stamp(q.Asked.Since))
 	case q.listed != nil && nominal.Before(q.oldest()):
 		v.reason, v.fact = "too_old", "it has the fires since "+q.stamp(q.oldest())
 		records := "no job records it"
@@ -251,12 +251,13 @@ func (q *question) notListed(nominal time.Time) *judgement {
 			at, q.Peel, q.stamp(q.oldest()), records, q.notStored())
 	case isOther:
 		v.reason, v.fact = "other_settings", "the peel runs the settings of commit "+short(q.Report.Commit)
-		v.answer = fmt.Sprintf("%s runs other settings than the masters have for it, and lists no fire at %s.", q.Peel,
-			at)
+		v.answer = fmt.Sprintf("It is not known whether %s was due at %s: %s runs other settings than masters"+
+			" have for it, and lists no fire then.", q.Entry, at, q.Peel)
 	case q.isUnread(SourceAudit):
 		v.reason = "unread"
 		v.answer = fmt.Sprintf(
-			"%s lists no fire at %s, and the audit log, which would name a pause, could not be read.", q.Peel, at,
+			"It is not known why %s did not fire at %s: %s lists no fire then, and the audit log, which would name a "+
+				"pause, could not be read.", q.Entry, at, q.Peel,
 		)
 	default:
 		v.reason, v.answer = "not_counted", fmt.Sprintf("%s does not list a fire at %s.", q.Peel, at)

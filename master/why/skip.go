@@ -38,12 +38,12 @@ func (q *question) skipWords(nominal time.Time, reason ledger.Reason) string {
 	case ledger.CircuitOpen:
 		return "the breaker was open" + breakerWords(e)
 	case ledger.NeedsUnmet:
-		return fmt.Sprintf("%s did not end with %s, as needs wants", cmp.Or(e.Needs.Entry, "the other entry"),
-			e.Needs.On)
+		return fmt.Sprintf("it runs only after %s ends with %s (needs), and that run did not",
+			cmp.Or(e.Needs.Entry, "the other entry"), e.Needs.On)
 	case ledger.SkippedOnce:
-		return "an operator skipped it" + By(q.Acts, "schedule.skip", nominal)
+		return "an operator had asked for that" + By(q.Acts, "schedule.skip", nominal)
 	case ledger.MaxRuns:
-		return "the entry had had all its runs" + runsWords(e)
+		return "the entry had already had all its runs" + runsWords(e)
 	case ledger.Paused:
 		return "the entry was paused while the fire waited" + By(q.Acts, "schedule.pause", nominal)
 	case ledger.Disabled:

@@ -27,6 +27,7 @@ const (
 	BucketFiles      = "files"
 	BucketRevisions  = "revisions"  // commit: a revision that can be pinned; <commit>.<n>: a part of its files
 	BucketUsers      = "users"      // name: a person, with limits and revocation
+	BucketRoles      = "roles"      // all: the roles that people have written
 	BucketEnroll     = "enroll"     // peel.<peel>: its enrollment; join.<token>: a join token
 	BucketIdentities = "identities" // peel: its ID, and the key to which its secrets are sealed
 	// last: the highest number of a schedule; key.<digest>: a request that was made with a key; removed.<commit>:

@@ -66,7 +66,7 @@ func statesSchema() *Schema {
 		one.Properties[f.Name] = args
 	}
 	one.Type = []string{"object", "null"}
-	return &Schema{Type: []string{"object", "null"}, Names: matching(`^[A-Za-z0-9_./@+-]{1,256}$`), Additional: one, MaxProps: state.MaxStates}
+	return &Schema{Type: []string{"object", "null"}, Names: &Schema{Pattern: `^[A-Za-z0-9_./@+-]([A-Za-z0-9_./@+ -]*[A-Za-z0-9_./@+-])?$`, MaxLength: 256}, Additional: one, MaxProps: state.MaxStates}
 }
 
 func TestStatesSchemaAcceptsAllThatTheParserAccepts(t *testing.T) {

@@ -108,7 +108,7 @@ func TestAStateThatCannotBeUsedIsApart(t *testing.T) {
 	if !slices.Equal(usable, []string{"y", "b", "c"}) || !slices.Equal(others, []string{"ann", "late", "new", "x"}) {
 		t.Errorf("usable are %q, others %q", usable, others)
 	}
-	for _, bad := range []any{"text", []any{}, map[string]any{"not a name": map[string]any{}}} {
+	for _, bad := range []any{"text", []any{}, map[string]any{"not, a name": map[string]any{}}} {
 		if _, err := state.FromSettings(map[string]any{"states": bad}); err == nil {
 			t.Errorf("%v is accepted", bad)
 		}

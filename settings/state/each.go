@@ -11,7 +11,8 @@ import (
 // Limits of states with each.
 const (
 	MaxEach     = 200     // elements of a list or map
-	maxExpanded = 4 << 20 // bytes of the texts of all states that each makes
+	maxExpanded = 4 << 20 // bytes of all states that each makes, and of the requisites that name them
+	sizeOfNode  = 16      // bytes that a value counts besides its text
 )
 
 // eachField is the field of a state that names the list or map of its elements.
@@ -57,7 +58,10 @@ func Expand(states, settings *strictyaml.Node) (Expanded, error) {
 		return Expanded{}, err
 	}
 	for i := range all {
-		all[i].Value = x.requisites(all[i].Value)
+		all[i].Value = x.requisites(all[i])
+		if len(x.errs) > 0 {
+			return Expanded{}, x.errs
+		}
 	}
 	out := *states
 	out.Map = all
@@ -104,8 +108,18 @@ type expander struct {
 	settings *strictyaml.Node
 	names    map[string][]string // of the states that were made, by the name in the settings
 	source   map[string]string
-	size     int // bytes of their texts
+	size     int // bytes of what was made
 	errs     strictyaml.Errors
+}
+
+// isTooLarge counts bytes that are made for a state, and refuses them beyond [maxExpanded].
+func (x *expander) isTooLarge(bytes int, at strictyaml.Pos, state string) bool {
+	x.size += bytes
+	if x.size <= maxExpanded {
+		return false
+	}
+	x.refuse(at, state, "the states that each makes have more than %d bytes together", maxExpanded)
+	return true
 }
 
 func (x *expander) refuse(at strictyaml.Pos, state, format string, args ...any) {
@@ -133,8 +147,7 @@ func (x *expander) state(p strictyaml.Pair) (made []strictyaml.Pair) {
 			x.refuse(f.at, p.Key, "%s", f.problem)
 			return nil
 		}
-		if x.size += f.size; x.size > maxExpanded {
-			x.refuse(p.KeyPos, p.Key, "the states that each makes have more than %d bytes together", maxExpanded)
+		if x.isTooLarge(f.size, p.KeyPos, p.Key) {
 			return nil
 		}
 		x.names[p.Key] = append(x.names[p.Key], name)
@@ -195,7 +208,8 @@ func keys(n *strictyaml.Node) (names []string) {
 
 // requisites returns a state with the names that each made in the place of those in its requisites. A state that is to
 // run after a change or failure of no state is disabled.
-func (x *expander) requisites(n *strictyaml.Node) *strictyaml.Node {
+func (x *expander) requisites(state strictyaml.Pair) *strictyaml.Node {
+	n := state.Value
 	never := false
 	out := replaced(n, func(field strictyaml.Pair) *strictyaml.Node {
 		if !slices.Contains(requisites, field.Key) || field.Value.Kind != strictyaml.List {
@@ -211,6 +225,9 @@ func (x *expander) requisites(n *strictyaml.Node) *strictyaml.Node {
 				continue
 			}
 			for _, one := range made {
+				if x.isTooLarge(sizeOfNode+len(one), e.Pos, state.Key) {
+					return field.Value
+				}
 				list.List = append(list.List, &strictyaml.Node{Kind: strictyaml.String, Pos: e.Pos, Value: one})
 			}
 		}
@@ -230,7 +247,7 @@ func (x *expander) requisites(n *strictyaml.Node) *strictyaml.Node {
 // A filling puts one element into a state.
 type filling struct {
 	element strictyaml.Pair
-	size    int // bytes of the texts that were made
+	size    int // bytes of what was made
 	problem string
 	at      strictyaml.Pos // of the problem
 }
@@ -238,6 +255,7 @@ type filling struct {
 // fill returns a node with the element in the place of the tags in its texts.
 func (f *filling) fill(n *strictyaml.Node) *strictyaml.Node {
 	out := *n
+	f.size += sizeOfNode
 	switch n.Kind {
 	case strictyaml.String:
 		return f.text(n)
@@ -268,7 +286,7 @@ func (f *filling) text(n *strictyaml.Node) *strictyaml.Node {
 	if len(places) == 1 && places[0][0] == 0 && places[0][1] == len(text) {
 		value := *f.value(n.Pos, text[places[0][2]:places[0][3]], text[places[0][4]:places[0][5]])
 		value.Pos = n.Pos
-		f.size += textSize(&value)
+		f.size += sizeOf(&value)
 		return &value
 	}
 	var shown, plain strings.Builder
@@ -296,15 +314,15 @@ func (f *filling) text(n *strictyaml.Node) *strictyaml.Node {
 	return out
 }
 
-// textSize returns the bytes of the texts in a node.
-func textSize(n *strictyaml.Node) int {
+// sizeOf returns the bytes that a node counts.
+func sizeOf(n *strictyaml.Node) int {
 	text, _ := n.Value.(string)
-	size := len(text)
+	size := sizeOfNode + len(text)
 	for _, e := range n.List {
-		size += textSize(e)
+		size += sizeOf(e)
 	}
 	for _, p := range n.Map {
-		size += len(p.Key) + textSize(p.Value)
+		size += len(p.Key) + sizeOf(p.Value)
 	}
 	return size
 }

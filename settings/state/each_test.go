@@ -119,14 +119,14 @@ func TestEachRefuses(t *testing.T) {
 	for i := range many {
 		many[i] = fmt.Sprint(i)
 	}
-	settings := "sites: {shop: {root: /srv, list: [a]}}\none: x\nnames: ['a b', a, a]\nmany: [" + strings.Join(many, ", ") + "]\nstates: "
+	settings := "sites: {shop: {root: /srv, list: [a]}}\none: x\nnames: ['a,b', a, a]\nmany: [" + strings.Join(many, ", ") + "]\nstates: "
 	for _, c := range []struct{ states, want string }{
 		{`{a: {each: settings.site, file.absent: {path: /x}}}`, `f.yaml:5:20: states.a.each: the settings have no settings.site; did you mean "sites"?`},
 		{`{a: {each: settings.one, file.absent: {path: /x}}}`, "states.a.each: settings.one must be a list or a map, not a string"},
 		{`{a: {each: sites, file.absent: {path: /x}}}`, `states.a.each: "sites" is no path of the settings; write settings.NAME of a list or map`},
 		{`{a: {each: settings.sites, file.absent: {path: "{{@value.rot}}"}}}`, `states.a: the element shop (f.yaml:1:15) has no value.rot; did you mean "root"?`},
 		{`{a: {each: settings.sites, file.absent: {path: "/x/{{@value.list}}"}}}`, "states.a: {{@value.list}} is a list, which cannot be part of a text"},
-		{`{a: {each: settings.names, file.absent: {path: "/x/{{@value}}"}}}`, `states.a: "a b" cannot be part of the name of a state: letters, digits`},
+		{`{a: {each: settings.names, file.absent: {path: "/x/{{@value}}"}}}`, `states.a: "a,b" cannot be part of the name of a state: letters, digits`},
 		{`{a: {each: settings.many, file.absent: {path: "/x/{{@value}}"}}}`, "states.a: each has 201 elements; it makes at most 200 states"},
 		{`{a: {each: settings.sites, file.absent: {path: /x}}, a.shop: {file.absent: {path: /y}}}`, "states.a: each makes the state a.shop, and there is another one of this name"},
 	} {
@@ -155,6 +155,40 @@ func TestEachIsBounded(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "have more than 4194304 bytes together") {
 			t.Errorf("%.20s: %v", vars, err)
 		}
+	}
+}
+
+// A requisite that names a state of each becomes many, in each of the states that have it.
+func TestRequisitesOfEachAreBounded(t *testing.T) {
+	t.Parallel()
+	var text strings.Builder
+	text.WriteString("xs: [0")
+	for i := range 199 {
+		fmt.Fprintf(&text, ", %d", i+1)
+	}
+	text.WriteString("]\nstates:\n")
+	var earlier []string
+	for i := range 20 {
+		fmt.Fprintf(&text, "  s%d: {each: settings.xs, test.nop: , require: [%s]}\n", i, strings.Join(earlier, ", "))
+		earlier = append(earlier, fmt.Sprintf("s%d", i))
+	}
+	_, err := expanded(t, text.String())
+	if err == nil || strings.Count(err.Error(), "have more than 4194304 bytes together") != 1 {
+		t.Errorf("%.300v", err)
+	}
+}
+
+// Values without a text count too.
+func TestNumbersOfEachAreBounded(t *testing.T) {
+	t.Parallel()
+	elements := strings.Repeat("k%: 0, ", 150)
+	for i := range 150 {
+		elements = strings.Replace(elements, "%", fmt.Sprint(i), 1)
+	}
+	numbers := strings.Repeat("1, ", 3000)
+	_, err := expanded(t, "v: {"+elements+"}\nstates: {a: {each: settings.v, file.managed: {vars: ["+numbers+"]}}}")
+	if err == nil || !strings.Contains(err.Error(), "have more than 4194304 bytes together") {
+		t.Errorf("%.300v", err)
 	}
 }
 

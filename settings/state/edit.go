@@ -175,3 +175,60 @@ func (a *HostPresent) check(complete bool) []problem {
 	}
 	return c.problems
 }
+
+// FileBlock holds the arguments of file.block.
+type FileBlock struct {
+	Path    string  `yaml:"path" doc:"path of the file"`
+	Content *string `yaml:"content" doc:"text between the two lines with the marker"`
+	Marker  string  `yaml:"marker" doc:"text in the lines around the block"`
+	Prefix  string  `yaml:"prefix" doc:"what begins a comment in the file; default: #"`
+	Suffix  string  `yaml:"suffix" doc:"what ends a comment in the file, such as -->"`
+	Mode    string  `yaml:"mode" doc:"octal digits in quotes; default: left as it is, 0644 on a new file, and never readable for others if the content is secret"`
+	Absent  bool    `yaml:"absent" doc:"remove the block"`
+
+	Check []string `yaml:"check" doc:"program and arguments that check the new file; {} stands for it"`
+}
+
+func (a *FileBlock) setMain(name string) { setDefault(&a.Path, name) }
+func (a *FileBlock) owns() []resource    { return []resource{{"path", a.Path, true}} }
+func (a *FileBlock) check(complete bool) []problem {
+	c := checks{complete: complete}
+	c.path("path", a.Path)
+	if a.Content == nil && !a.Absent {
+		c.missing("content", "give the content of the block, or absent: true")
+	}
+	c.mode("mode", a.Mode)
+	if strings.ContainsAny(a.Marker+a.Prefix+a.Suffix, "\r\n") {
+		c.add("marker", "must be one line, with prefix and suffix")
+	}
+	c.check(a.Check)
+	if a.Content == nil {
+		return c.problems
+	}
+
+	begin, end := a.Around()
+	for line := range strings.Lines(*a.Content) {
+		if line = strings.TrimRight(line, "\r\n"); line == begin || line == end {
+			c.add("content", "cannot have the line %q, which is around the block; set another marker", line)
+			break
+		}
+	}
+	return c.problems
+}
+
+// Around returns the lines before and after the content.
+func (a *FileBlock) Around() (begin, end string) {
+	marker := a.Marker
+	if marker == "" {
+		marker = "zester " + a.Path
+	}
+	prefix := a.Prefix
+	if prefix == "" {
+		prefix = "#"
+	}
+	suffix := a.Suffix
+	if suffix != "" {
+		suffix = " " + suffix
+	}
+	return prefix + " BEGIN " + marker + suffix, prefix + " END " + marker + suffix
+}

@@ -166,9 +166,7 @@ func (a *FileManaged) check(complete bool) []problem {
 	if a.Vars != nil && (!a.Template || a.Vars.Kind != strictyaml.Map) {
 		c.add("vars", "a map, and only with template: true")
 	}
-	if a.Check != nil && !slices.ContainsFunc(a.Check, func(w string) bool { return strings.Contains(w, "{}") }) {
-		c.add("check", "the command needs {}, which stands for the new file")
-	}
+	c.check(a.Check)
 	return c.problems
 }
 
@@ -180,6 +178,7 @@ type FileDirectory struct {
 	Mode     string   `yaml:"mode" doc:"octal digits in quotes; default: left as it is, 0755 on a new directory"`
 	MakeDirs bool     `yaml:"makedirs" doc:"make missing directories above it"`
 	Recurse  []string `yaml:"recurse" doc:"which of user, group and mode everything below gets too"`
+	FileMode string   `yaml:"file_mode" doc:"with recurse: [mode]: mode of files below; default: mode"`
 	Clean    bool     `yaml:"clean" doc:"remove what no state owns"`
 }
 
@@ -193,6 +192,10 @@ func (a *FileDirectory) check(complete bool) []problem {
 		if !slices.Contains([]string{"user", "group", "mode"}, what) {
 			c.add("recurse", "%q cannot be applied to all that is below; user, group and mode can", what)
 		}
+	}
+	c.mode("file_mode", a.FileMode)
+	if a.FileMode != "" && complete && !slices.Contains(a.Recurse, "mode") {
+		c.add("file_mode", "only with recurse: [mode]; otherwise nothing below the directory gets a mode")
 	}
 	if a.Clean {
 		c.removable("clean", a.Path)
@@ -270,10 +273,13 @@ func (a *FileAbsent) check(complete bool) []problem {
 type FileLine struct {
 	Path   string `yaml:"path" doc:"path of the file"`
 	Line   string `yaml:"line" doc:"the line that the file should have"`
-	Match  string `yaml:"match" doc:"regular expression of the lines that it replaces"`
+	Match  string `yaml:"match" doc:"regular expression of the line that it replaces"`
+	All    bool   `yaml:"all" doc:"match may match several lines: the first is replaced, the others are removed"`
 	Absent bool   `yaml:"absent" doc:"remove the lines that match, or equal line"`
 	After  string `yaml:"after" doc:"regular expression of the line after which a new one comes"`
 	Before string `yaml:"before" doc:"regular expression of the line before which a new one comes"`
+
+	Check []string `yaml:"check" doc:"program and arguments that check the new file; {} stands for it"`
 }
 
 func (a *FileLine) setMain(name string) { setDefault(&a.Path, name) }
@@ -294,51 +300,8 @@ func (a *FileLine) check(complete bool) []problem {
 	case a.After != "" && a.Before != "":
 		c.add("before", "give after or before, not both")
 	}
+	c.check(a.Check)
 	return c.problems
-}
-
-// FileBlock holds the arguments of file.block.
-type FileBlock struct {
-	Path    string  `yaml:"path" doc:"path of the file"`
-	Content *string `yaml:"content" doc:"text between the two lines with the marker"`
-	Marker  string  `yaml:"marker" doc:"text in the lines around the block"`
-	Mode    string  `yaml:"mode" doc:"octal digits in quotes; default: left as it is, 0644 on a new file, and never readable for others if the content is secret"`
-	Absent  bool    `yaml:"absent" doc:"remove the block"`
-}
-
-func (a *FileBlock) setMain(name string) { setDefault(&a.Path, name) }
-func (a *FileBlock) owns() []resource    { return []resource{{"path", a.Path, true}} }
-func (a *FileBlock) check(complete bool) []problem {
-	c := checks{complete: complete}
-	c.path("path", a.Path)
-	if a.Content == nil && !a.Absent {
-		c.missing("content", "give the content of the block, or absent: true")
-	}
-	c.mode("mode", a.Mode)
-	if strings.ContainsAny(a.Marker, "\r\n") {
-		c.add("marker", "must be one line")
-	}
-	if a.Content == nil {
-		return c.problems
-	}
-
-	begin, end := a.Around()
-	for line := range strings.Lines(*a.Content) {
-		if line = strings.TrimRight(line, "\r\n"); line == begin || line == end {
-			c.add("content", "cannot have the line %q, which is around the block; set another marker", line)
-			break
-		}
-	}
-	return c.problems
-}
-
-// Around returns the lines before and after the content.
-func (a *FileBlock) Around() (begin, end string) {
-	marker := a.Marker
-	if marker == "" {
-		marker = "zester " + a.Path
-	}
-	return "# BEGIN " + marker, "# END " + marker
 }
 
 // CmdRun holds the arguments of cmd.run.
@@ -397,6 +360,13 @@ func (c *checks) missing(arg, msg string) {
 func (c *checks) text(arg, s string) {
 	if strings.ContainsRune(s, 0) {
 		c.add(arg, "must not hold NUL")
+	}
+}
+
+// check checks a command that gets the name of a file.
+func (c *checks) check(command []string) {
+	if command != nil && !slices.ContainsFunc(command, func(w string) bool { return strings.Contains(w, "{}") }) {
+		c.add("check", "the command needs {}, which stands for the new file")
 	}
 }
 

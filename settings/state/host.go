@@ -354,6 +354,8 @@ type GroupPresent struct {
 	Name   string  `yaml:"name" doc:"name of the group"`
 	GID    *uint32 `yaml:"gid" doc:"number of the group"`
 	System bool    `yaml:"system" doc:"a system group"`
+
+	Members []string `yaml:"members" doc:"users who are in the group; others in it stay"`
 }
 
 func (a *GroupPresent) setMain(name string) { setDefault(&a.Name, name) }
@@ -361,6 +363,9 @@ func (a *GroupPresent) owns() []resource    { return []resource{{"group", a.Name
 func (a *GroupPresent) check(complete bool) []problem {
 	c := checks{complete: complete}
 	c.name("name", a.Name)
+	for _, user := range a.Members {
+		c.name("members", user)
+	}
 	return c.problems
 }
 

@@ -214,6 +214,11 @@ func (g *graph) connectImplicit() {
 		user, group := ownerOf(s.Args)
 		g.connectUnlessReverse(users, user, i)
 		g.connectUnlessReverse(groups, group, i)
+		if members, ok := s.Args.(*GroupPresent); ok {
+			for _, name := range members.Members {
+				g.connectUnlessReverse(users, name, i)
+			}
+		}
 		if u, ok := s.Args.(*UserPresent); ok {
 			for _, name := range append([]string{u.Group}, u.Groups...) {
 				g.connectUnlessReverse(groups, name, i)

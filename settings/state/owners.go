@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"slices"
 
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
@@ -43,6 +44,9 @@ func (s Set) checkOwners() strictyaml.Errors {
 // contrast returns in what two states differ that own the same thing, empty if both say the same of it.
 func (s *State) contrast(other *State) string {
 	switch {
+	case s.Function != other.Function && slices.Contains([]string{s.Function, other.Function}, "file.absent") &&
+		slices.Contains([]string{s.Function, other.Function}, "file.symlink"):
+		return "another function; file.symlink with force: true replaces a file, so take file.absent out"
 	case s.Function != other.Function:
 		return "another function"
 	case !reflect.DeepEqual(s.statement(), other.statement()):
@@ -51,13 +55,18 @@ func (s *State) contrast(other *State) string {
 	return ""
 }
 
-// statement returns the arguments of the state, secrets in plain text. Those that only list the things that the state
-// owns are left out: a state of several packages says the same of each.
+// statement returns the arguments of the state, secrets in plain text and modes with four digits. Those that only list
+// the things that the state owns are left out: a state of several packages says the same of each.
 func (s *State) statement() map[string]any {
 	written, _ := s.written.Reveal().(map[string]any) // nil without arguments
 	args := maps.Clone(written)
 	if args == nil {
 		args = map[string]any{}
+	}
+	for _, name := range []string{"mode", "file_mode", "dir_mode"} {
+		if mode, isText := args[name].(string); isText {
+			args[name] = fmt.Sprintf("%04s", mode)
+		}
 	}
 	main := catalogue[s.Function].Main
 	switch s.Args.(type) {

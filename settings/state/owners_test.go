@@ -75,3 +75,36 @@ other: {user.present: {name: ada}}
 		t.Errorf("the order is %v, want %v", names, want)
 	}
 }
+
+func TestTheSameModeWithAndWithoutAZero(t *testing.T) {
+	t.Parallel()
+	const text = "a: {file.managed: {path: /x, content: y, mode: '644'}}\nb: {file.managed: {path: /x, content: y, mode: '%s'}}\n"
+	if _, err := Parse(node(t, strings.Replace(text, "%s", "0644", 1)), Options{}); err != nil {
+		t.Error(err)
+	}
+	if _, err := Parse(node(t, strings.Replace(text, "%s", "0640", 1)), Options{}); err == nil {
+		t.Error("two modes of one file pass")
+	}
+}
+
+// This is how people who know Salt replace a file by a link.
+func TestAFileThatIsRemovedForALink(t *testing.T) {
+	t.Parallel()
+	_, err := Parse(node(t, "a: {file.absent: {path: /etc/x}}\nb: {file.symlink: {path: /etc/x, target: /y}}\n"), Options{})
+	if err == nil || !strings.Contains(err.Error(), "file.symlink with force: true replaces a file, so take file.absent out") {
+		t.Error(err)
+	}
+}
+
+func TestNamesWithBlanks(t *testing.T) {
+	t.Parallel()
+	set, err := Parse(node(t, "install nginx: {pkg.installed: {name: nginx}}\nweb: {service.running: {name: nginx}, watch: [install nginx]}\n"), Options{})
+	if err != nil || set[0].Name != "install nginx" {
+		t.Errorf("%v, %v", set, err)
+	}
+	for _, name := range []string{"' a'", "'a '", "' '", "\"a\\tb\"", "'a: b'"} {
+		if _, err := Parse(node(t, name+": {pkg.installed: {name: nginx}}"), Options{}); err == nil {
+			t.Errorf("the name %s passes", name)
+		}
+	}
+}

@@ -37,9 +37,9 @@ const (
 // Key is the key of the settings that holds states.
 const Key = "states"
 
-var validName = newShape(`^[A-Za-z0-9_./@+-]+$`, 256)
+var validName = newShape(`^[A-Za-z0-9_./@+-]([A-Za-z0-9_./@+ -]*[A-Za-z0-9_./@+-])?$`, 256)
 
-const nameRule = "letters, digits and _ . / @ + -, at most 256"
+const nameRule = "letters, digits, _ . / @ + - and blanks between them, at most 256"
 
 // A State is one thing that should hold on a host.
 type State struct {

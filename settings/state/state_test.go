@@ -74,7 +74,7 @@ say:
 func TestWhatAStateCannotSay(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"[a]", "f.yaml:1:1: states: must be a map of states, not a list"},
-		{"{'a b': {pkg.latest: {}}}", `f.yaml:1:2: states: "a b" is not a name of a state: letters, digits and _ . / @ + -, at most 256`},
+		{"{'a,b': {pkg.latest: {}}}", `f.yaml:1:2: states: "a,b" is not a name of a state: letters, digits, _ . / @ + - and blanks between them, at most 256`},
 		{"x: nginx", "f.yaml:1:4: states.x: must be a map with a function such as pkg.installed, not a string (nginx)"},
 		{"x: {require: [x]}", "f.yaml:1:15: states.x.require: a state cannot name itself"},
 		{"x: {pkg.installed: {}, cmd.run: {}}", "f.yaml:1:24: states.x: a state has one function; this one has pkg.installed and cmd.run"},

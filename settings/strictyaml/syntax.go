@@ -71,6 +71,8 @@ func advice(msg string, line []byte) string {
 		return "; quote a value that begins with * or &"
 	case strings.HasPrefix(msg, "unknown anchor"):
 		return "; quote a value that begins with *"
+	case strings.Contains(msg, "cannot start any token") && bytes.HasPrefix(bytes.TrimSpace(line), []byte("{%")):
+		return "; Jinja is not evaluated: zester import salt converts what Salt makes of it"
 	case strings.Contains(msg, "cannot start any token"):
 		return "; quote a value that begins with @, % or `"
 	case strings.Contains(msg, "mapping values are not allowed") && colonValue.Match(line):

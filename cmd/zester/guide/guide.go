@@ -13,6 +13,6 @@ var Pages embed.FS
 func Topics() []string {
 	return []string{
 		"tour", "repo", "review", "schedules", "entry", "states", "jobs", "peels", "alerts", "running", "ha", "backup",
-		"api", "console", "login", "assistants", "trouble", "cron", "salt", "flux", "words",
+		"api", "console", "login", "access", "assistants", "trouble", "cron", "salt", "flux", "words",
 	}
 }

@@ -8,7 +8,13 @@ import (
 
 	"github.com/nats-io/nkeys"
 
+	"github.com/seed-c01c3da5/zester/master/auth/access"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
+)
+
+const (
+	maxRoles = 64  // and groups of a person without a provider
+	maxGroup = 256 // bytes
 )
 
 // maxUserTTL bounds how long a credential of a person is valid.
@@ -32,13 +38,14 @@ type User struct {
 	Name    string        `json:"name"`
 	Role    grants.Role   `json:"role"` // RoleOperator, RoleDirect, RoleLimited or RoleAuditor
 	Limits  grants.Limits `json:"limits,omitzero"`
+	Roles   []string      `json:"roles,omitempty"`   // that people have written; Role is then RoleMember
 	Secrets bool          `json:"secrets,omitempty"` // may have peels show secrets of their settings
 	Keys    []Key         `json:"keys,omitempty"`
 	// Ended are keys that were revoked because the person who requested them was. The user is in force.
 	Ended map[string]End `json:"ended,omitempty"`
 	// Login is who the person is at the provider of logins; nil: the name is not of a provider.
 	Login     *Login    `json:"login,omitempty"`
-	Groups    []string  `json:"groups,omitempty"` // at the provider, as of the last login; sorted
+	Groups    []string  `json:"groups,omitempty"` // at the provider, as of the last login, or as given; sorted
 	Created   time.Time `json:"created"`
 	CreatedBy string    `json:"created_by"`
 	Revoked   time.Time `json:"revoked,omitzero"` // zero: it is not
@@ -83,11 +90,13 @@ func (u *User) State(now time.Time) string {
 // A UserRequest requests a credential for a person. The client has made the key.
 type UserRequest struct {
 	Name string `json:"name"`
-	// RoleOperator, RoleDirect or RoleAuditor; an operator with limits becomes RoleLimited
+	// RoleOperator, RoleDirect, RoleAuditor or RoleMember; an operator with limits becomes RoleLimited
 	Role   grants.Role   `json:"role"`
 	Public string        `json:"public"` // the public half of the key
 	TTL    time.Duration `json:"ttl,omitempty"`
 	Limits grants.Limits `json:"limits,omitzero"`
+	Roles  []string      `json:"roles,omitempty"`  // that people have written, for a RoleMember
+	Groups []string      `json:"groups,omitempty"` // whose roles the person has too
 	// Secrets is the permission to have peels show secrets of their settings, to the user alone.
 	Secrets bool `json:"secrets,omitempty"`
 	Again   bool `json:"again,omitempty"` // another credential for a known user; role, limits and permission stay
@@ -106,8 +115,17 @@ func (q *UserRequest) Check() error {
 		return errors.New("the public key is not the key of a user")
 	case q.TTL < 0 || q.TTL > maxUserTTL:
 		return fmt.Errorf("the credential would end after %v: %v is the most", q.TTL, maxUserTTL)
-	case q.Role != grants.RoleOperator && q.Role != grants.RoleDirect && q.Role != grants.RoleAuditor:
-		return fmt.Errorf("there is no role %.40q: there are operator, direct and auditor", q.Role)
+	case !slices.Contains(
+		[]grants.Role{grants.RoleOperator, grants.RoleDirect, grants.RoleAuditor, grants.RoleMember}, q.Role):
+		return fmt.Errorf("there is no role %.40q: there are operator, direct, auditor and member", q.Role)
+	case len(q.Roles) > 0 && q.Role != grants.RoleMember:
+		return fmt.Errorf("the role %s goes with no other: roles that people have written are for members", q.Role)
+	case len(q.Groups) > 0 && (limited || q.Role == grants.RoleDirect):
+		return errors.New("groups go neither with limits nor with the role direct, whose requests no master sees")
+	case len(q.Roles) > maxRoles || len(q.Groups) > maxRoles:
+		return fmt.Errorf("a person has at most %d roles and %d groups", maxRoles, maxRoles)
+	case limited && q.Role == grants.RoleMember:
+		return errors.New("limits are for operators: the roles of a member say what it may run")
 	case q.Secrets && q.Role == grants.RoleAuditor:
 		return errors.New("peels show secrets to operators: auditors ask them nothing")
 	case limited && q.Role == grants.RoleAuditor:
@@ -118,6 +136,16 @@ func (q *UserRequest) Check() error {
 		)
 	case limited:
 		q.Role = grants.RoleLimited
+	}
+	for _, name := range q.Roles {
+		if err := access.CheckName(name); err != nil {
+			return err
+		}
+	}
+	for _, group := range q.Groups {
+		if group == "" || len(group) > maxGroup {
+			return fmt.Errorf("a group has 1 to %d bytes: %.300q", maxGroup, group)
+		}
 	}
 	return q.Limits.Check()
 }

@@ -75,15 +75,24 @@ func (l Limits) Evaluate(ctx context.Context, name, function string, targets []t
 // Evaluate returns [ErrNotAllowed] with the reason if the rules do not allow a person a job. selects evaluates the
 // targets of the rules. If other peels of the job are allowed, the error is an [OutsideError].
 func Evaluate(ctx context.Context, rules []access.Rule, who access.Who, on access.On, selects Selector) error {
+	v, err := Decide(ctx, rules, who, on, selects)
+	if err != nil {
+		return err
+	}
+	return Refusal(v, who, access.Dispatch, on)
+}
+
+// Decide decides about a job of a person by rules, whose targets selects evaluates.
+func Decide(ctx context.Context, rules []access.Rule, who access.Who, on access.On, selects Selector) (v access.Verdict,
+	err error,
+) {
 	on.Selected = map[string][]target.PeelID{}
 	for _, expr := range access.Targets(rules, who) {
-		peels, err := selects(ctx, expr)
-		if err != nil {
-			return fmt.Errorf("the limits of %s cannot be checked: %w", who.Name, err)
+		if on.Selected[expr], err = selects(ctx, expr); err != nil {
+			return v, fmt.Errorf("the limits of %s cannot be checked: %w", who.Name, err)
 		}
-		on.Selected[expr] = peels
 	}
-	return Refusal(access.Decide(rules, who, access.Dispatch, on), who, access.Dispatch, on)
+	return access.Decide(rules, who, access.Dispatch, on), nil
 }
 
 // Refusal returns a decision about a request as an error: nil if it is allowed, else [ErrNotAllowed] with the reason.

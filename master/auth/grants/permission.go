@@ -64,6 +64,10 @@ func (r Role) IsPerson() bool {
 	return slices.Contains([]Role{RoleOperator, RoleDirect, RoleLimited, RoleAuditor, RoleMember, RoleObserver}, r)
 }
 
+// IsNarrow reports whether masters check more than the role: people of the role have limits or rules of their own. They
+// see and end only what is theirs where there is no rule about it.
+func (r Role) IsNarrow() bool { return r == RoleLimited || r == RoleMember }
+
 // self stands in a grant for the name in the credential; the server puts it there when a connection is made.
 const self = "{{name()}}"
 

@@ -167,6 +167,7 @@ var stores = map[string]map[string]roles{
 	"KV_revisions":   {},
 	"KV_alerts":      {},
 	"KV_users":       {},
+	"KV_roles":       {},
 	"KV_enroll":      {},
 	"KV_identities":  {},
 	"KV_tokens":      {},
@@ -207,6 +208,8 @@ var calls = map[string]roles{
 	"zester.api.token.list":      readers, "zester.api.token.create": chiefs, "zester.api.token.rotate": chiefs, "zester.api.token.revoke": chiefs,
 	"zester.api.session.list": readers, "zester.api.session.create": readers, "zester.api.session.end": readers, "zester.api.user.renew": readers,
 	"zester.api.user.list": readers, "zester.api.user.explain": readers, "zester.api.user.add": chiefs, "zester.api.user.revoke": chiefs,
+	"zester.api.access.list": readers, // masters show it to nobody with limits
+	"zester.api.role.list":   readers, "zester.api.role.set": chiefs, "zester.api.role.remove": chiefs,
 	"zester.api.enroll.list": readers, "zester.api.enroll.approve": chiefs, "zester.api.enroll.reject": chiefs, "zester.api.enroll.revoke": chiefs,
 	"zester.api.join.list": readers, "zester.api.join.create": chiefs, "zester.api.join.revoke": chiefs,
 	"zester.api.site.revoke": chiefs, "zester.api.master.revoke": chiefs,

@@ -40,15 +40,26 @@ var (
 	ErrInvalid  = errors.New("the user cannot be made")
 )
 
-// A Store has the people of a bus, in the bucket users. Methods may be called from several goroutines.
+// A Store has the people of a bus, in the bucket users, and the roles that people have written, in the bucket roles.
+// Methods may be called from several goroutines.
 type Store struct {
-	all *bucket.CachedRecords[credential.User]
+	all   *bucket.CachedRecords[credential.User]
+	roles roles
 }
 
-// Open opens the bucket, which has to exist.
+// Open opens the buckets, which have to exist.
 func Open(ctx context.Context, js jetstream.JetStream) (*Store, error) {
 	all, err := bucket.OpenRecords[credential.User](ctx, js, wire.BucketUsers, "", "the user")
-	return &Store{bucket.NewCachedRecords(all)}, err
+	if err != nil {
+		return nil, err
+	}
+	roles, err := bucket.OpenRecords[written](ctx, js, wire.BucketRoles, "", "the roles")
+	if err != nil {
+		return nil, err
+	}
+	u := &Store{all: bucket.NewCachedRecords(all)}
+	u.roles.all = bucket.NewCachedRecords(roles)
+	return u, nil
 }
 
 // List returns all users by name, those that were revoked included.
@@ -75,29 +86,53 @@ func (u *Store) Allow(ctx context.Context, a grants.Caller, on access.On, select
 // caller was revoked, or has limits that are not known: the bucket has no record of the caller, or one without limits,
 // which was made from the register.
 func (u *Store) Rules(ctx context.Context, a grants.Caller) (who access.Who, rules []access.Rule, err error) {
-	user, err := u.all.Recent(ctx, a.User)
+	known, err := u.find(ctx, a)
+	if err != nil {
+		return who, nil, err
+	}
+	return u.RulesOf(ctx, &known)
+}
+
+// RulesOf returns the groups and roles of a person, and the rules about them. The error is [grants.ErrNotAllowed] if
+// the person has limits that are not known.
+func (u *Store) RulesOf(ctx context.Context, known *credential.User) (who access.Who, rules []access.Rule, err error) {
+	if known.Role == grants.RoleLimited && known.Limits.IsZero() {
+		return who, nil, fmt.Errorf("%w: the limits of %s are not known here: have an operator revoke %s and "+
+			"issue a credential under another name", grants.ErrNotAllowed, known.Name, known.Name)
+	}
+	return u.rulesOf(ctx, known)
+}
+
+// find returns the record of a caller, with the role in which the caller acts now, or [grants.ErrNotAllowed] if the
+// caller was revoked.
+func (u *Store) find(ctx context.Context, a grants.Caller) (credential.User, error) {
+	known, err := u.all.Recent(ctx, a.User)
 	switch {
 	case errors.Is(err, bucket.ErrAbsent):
-		user = credential.User{Role: grants.RoleOperator} // the credential was made beside the keys
+		known = credential.User{Role: grants.RoleOperator} // the credential was made beside the keys
 	case err != nil:
-		return who, nil, err
-	case !user.Revoked.IsZero():
-		return who, nil, fmt.Errorf("%w: %s was revoked", grants.ErrNotAllowed, a.User)
+		return known, err
+	case !known.Revoked.IsZero():
+		return known, fmt.Errorf("%w: %s was revoked", grants.ErrNotAllowed, a.User)
 	}
+	known.Name = a.User
+	if known.Role != grants.RoleLimited {
+		known.Role = cmp.Or(a.Role, known.Role) // a job says who began it, and not in which role
+	}
+	return known, nil
+}
 
-	role := cmp.Or(a.Role, user.Role) // a job says who began it, and not in which role
-	if user.Role == grants.RoleLimited {
-		role = grants.RoleLimited
+// rulesOf is [Store.RulesOf] without jobs of a person whose limits are not known.
+func (u *Store) rulesOf(ctx context.Context, known *credential.User) (who access.Who, rules []access.Rule, err error) {
+	table, err := u.roles.read(ctx)
+	if err != nil {
+		return who, nil, err
 	}
-	who = access.Who{Name: a.User, Roles: []string{string(role)}}
-	rules = builtin.Of(who)
-	switch {
-	case role != grants.RoleLimited:
-	case user.Limits.IsZero():
-		return who, nil, fmt.Errorf("%w: the limits of %s are not known here: have an operator revoke %s and "+
-			"issue a credential under another name", grants.ErrNotAllowed, a.User, a.User)
-	default:
-		rules = append(rules, user.Limits.Rule(a.User))
+	roles := append([]string{string(known.Role)}, known.Roles...)
+	who = access.Who{Name: known.Name, Groups: known.Groups, Roles: roles}
+	rules = table.Of(who)
+	if !known.Limits.IsZero() {
+		rules = append(rules, known.Limits.Rule(known.Name))
 	}
 	return who, rules, nil
 }

@@ -330,6 +330,10 @@ func TestAVerdict(t *testing.T) {
 			want: "10:15 unknown cut, 10:30 unknown cut, 10:45 ran, 11:00 ran",
 		},
 		{
+			name: "nothing, at the moment at which the list begins", fields: quarter, from: "10:30", fires: "10:45 ran, 11:00 ran",
+			want: "10:15 unknown cut, 10:30 missed unaccounted, 10:45 ran, 11:00 ran",
+		},
+		{
 			name: "nothing, within a minute of the report", fields: quarter, made: "11:00:59", fires: "10:15 ran, 10:30 ran, 10:45 ran",
 			want: "10:15 ran, 10:30 ran, 10:45 ran",
 		},

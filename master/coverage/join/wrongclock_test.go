@@ -129,3 +129,11 @@ func TestHoursOfAPeelThatIsAwayAreForgotten(t *testing.T) {
 		t.Errorf("it keeps %v of %v", got, before)
 	}
 }
+
+func TestAClockIsWrongIfItIsMoreThanTwoMinutesOff(t *testing.T) {
+	for seconds, want := range map[int64]bool{0: false, 120: false, -120: false, 121: true, -121: true} {
+		if got := (join.Measured{Error: seconds}).IsWrong(); got != want {
+			t.Errorf("%d s ahead: wrong is %t", seconds, got)
+		}
+	}
+}

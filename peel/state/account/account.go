@@ -34,18 +34,45 @@ func GroupPresent(ctx context.Context, w *host.World, a *state.GroupPresent) ([]
 	if err != nil {
 		return nil, err
 	}
+	var steps []host.Step
 	switch {
 	case !g.Exists:
 		gid, err := freeGroup(w, a)
-		return []host.Step{addGroup(a.Name, gid, a.System)}, err
-	case a.GID == nil || *a.GID == g.GID:
-		return nil, nil
+		if err != nil {
+			return nil, err
+		}
+		steps = append(steps, addGroup(a.Name, gid, a.System))
+	case a.GID != nil && *a.GID != g.GID:
+		change := host.Change{Do: "gid", What: a.Name, Before: id(g.GID), After: id(*a.GID)}
+		steps = append(steps, step(change, func(w *host.World) {
+			g.GID = *a.GID
+			w.SetGroup(g)
+		}, "groupmod", "--gid", id(*a.GID), "--", a.Name))
 	}
-	change := host.Change{Do: "gid", What: a.Name, Before: id(g.GID), After: id(*a.GID)}
-	return []host.Step{step(change, func(w *host.World) {
-		g.GID = *a.GID
-		w.SetGroup(g)
-	}, "groupmod", "--gid", id(*a.GID), "--", a.Name)}, nil
+	members, err := addMembers(ctx, w, a, g)
+	return append(steps, members...), err
+}
+
+// addMembers plans the members that a group lacks.
+func addMembers(ctx context.Context, w *host.World, a *state.GroupPresent,
+	g host.Group,
+) (steps []host.Step, err error) {
+	for _, name := range a.Members {
+		if slices.Contains(g.Members, name) {
+			continue
+		}
+		u, err := w.User(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		if !u.Exists {
+			return nil, w.Lacks("there is no user %q on this host", name)
+		}
+		change := host.Change{Do: "add member", What: a.Name, After: name}
+		steps = append(steps, step(change, func(w *host.World) { join(w, name, []string{a.Name}) },
+			"usermod", "--append", "--groups", a.Name, "--", name))
+	}
+	return steps, nil
 }
 
 // freeGroup returns the number of a new group.

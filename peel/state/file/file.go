@@ -254,7 +254,8 @@ func (f *wanted) plan(w *host.World, info safefs.Info, mode uint32) ([]host.Step
 		return nil, fmt.Errorf("the content has %d bytes, the limit is %d", len(f.content), MaxFile)
 	}
 	var old []byte
-	if info.Kind == safefs.File {
+	isLarge := info.Size > MaxFile // and so has another content
+	if info.Kind == safefs.File && !isLarge {
 		var err error
 		if old, err = w.Read(f.path, MaxFile); err != nil {
 			return nil, err
@@ -262,8 +263,10 @@ func (f *wanted) plan(w *host.World, info safefs.Info, mode uint32) ([]host.Step
 		if bytes.Equal(old, f.content) {
 			return ownership(f.path, info, want), nil
 		}
-	} else if err := mayOwn(f.path, want); err != nil {
-		return nil, err
+	} else if info.Kind != safefs.File {
+		if err := mayOwn(f.path, want); err != nil {
+			return nil, err
+		}
 	}
 	change := host.Change{
 		Do:     "write",
@@ -274,7 +277,7 @@ func (f *wanted) plan(w *host.World, info safefs.Info, mode uint32) ([]host.Step
 	if info.Kind == safefs.Absent {
 		change.Do = "create"
 	}
-	if f.diff && !f.secret && readable(info) && want.Mode&0o004 != 0 && w.MayShow(old, f.content) {
+	if f.diff && !isLarge && !f.secret && readable(info) && want.Mode&0o004 != 0 && w.MayShow(old, f.content) {
 		change.Diff = diff(f.path, old, f.content)
 	}
 	return []host.Step{{

@@ -341,12 +341,31 @@ func TestLinksAndAbsence(t *testing.T) {
 	wants(t, apply(t, planOf(t, "l: {file.absent: {path: "+dir+"/a}}", noFiles)))
 }
 
+func TestFilesBelowADirectoryHaveAModeOfTheirOwn(t *testing.T) {
+	dir := temp(t)
+	must(t, os.MkdirAll(dir+"/d/sub", 0o700))
+	put(t, dir+"/d/sub/f", "x")
+	must(t, os.Chmod(dir+"/d/sub/f", 0o755))
+	yaml := "d: {file.directory: {path: " + dir + "/d, mode: '0750', file_mode: '0640', recurse: [mode]}}"
+	apply(t, planOf(t, yaml, noFiles))
+	for name, want := range map[string]os.FileMode{"/d": 0o750, "/d/sub": 0o750, "/d/sub/f": 0o640} {
+		info, err := os.Stat(dir + name)
+		must(t, err)
+		if got := info.Mode().Perm(); got != want {
+			t.Errorf("%s has the mode %04o, want %04o", name, got, want)
+		}
+	}
+	wants(t, apply(t, planOf(t, yaml, noFiles)))
+}
+
 func TestLines(t *testing.T) {
 	for _, c := range []struct{ name, before, args, want string }{
 		{"at the end", "a\nb\n", "line: c", "a\nb\nc\n"},
 		{"after a last line without a break", "a\nb", "line: c", "a\nb\nc\n"},
 		{"is there", "a\nc\nb", "line: c", "a\nc\nb"},
-		{"replaces", "x=1\ny=2\nx=3\n", "line: x=9, match: '^x='", "x=9\ny=2\n"},
+		{"replaces", "x=1\ny=2\nx=3\n", "line: x=9, match: '^x=', all: true", "x=9\ny=2\n"},
+		{"a text with the line breaks of Windows", "x=1\r\ny", "line: x=9, match: '^x='", "x=9\r\ny"},
+		{"a new line in it", "x=1\r\ny", "line: z", "x=1\r\ny\r\nz\r\n"},
 		{"is right already, and does not match", "x=1\nPort 2022\n", "line: Port 2022, match: '^Port 22$'", "x=1\nPort 2022\n"},
 		{"is right already", "y\nx=9\n", "line: x=9, match: '^x='", "y\nx=9\n"},
 		{"after", "[a]\n[b]\n", "line: k, after: '\\[a\\]'", "[a]\nk\n[b]\n"},
@@ -368,12 +387,59 @@ func TestLines(t *testing.T) {
 	}
 }
 
+// Of several lines that match nobody knows which one is meant.
+func TestALineThatMatchesSeveral(t *testing.T) {
+	dir := temp(t)
+	text := "# Port 22\nPort 22\nMatch User git\n  Port 2222\n"
+	put(t, dir+"/f", text)
+	_, err := planOf(t, "f: {file.line: {path: "+dir+"/f, line: Port 2022, match: Port}}", noFiles)(host.New())
+	if err == nil || !strings.Contains(err.Error(), "the lines 1, 2, 4 match or equal the line; let match have one of them, or all: true") {
+		t.Errorf("%v", err)
+	}
+	apply(t, planOf(t, "f: {file.line: {path: "+dir+"/f, line: Port 2022, match: '^Port'}}", noFiles))
+	if got := get(t, dir+"/f"); got != strings.Replace(text, "\nPort 22\n", "\nPort 2022\n", 1) {
+		t.Errorf("%q", got)
+	}
+}
+
+// A line or block that breaks a file of sudo or sshd locks everybody out.
+func TestLinesAndBlocksAreChecked(t *testing.T) {
+	for _, args := range []string{"file.line: {line: bad", "file.block: {content: bad"} {
+		dir := temp(t)
+		put(t, dir+"/f", "good\n")
+		steps, err := planOf(t, "f: {"+args+", path: "+dir+"/f, check: [sh, -c, '! grep bad {}']}}", noFiles)(host.New())
+		if err != nil || len(steps) != 1 {
+			t.Fatalf("%s: %v, %v", args, changes(steps), err)
+		}
+		if err := steps[0].Check(t.Context()); err == nil {
+			t.Errorf("%s: the test finds nothing", args)
+		}
+		if err := steps[0].Apply(t.Context()); err == nil || get(t, dir+"/f") != "good\n" {
+			t.Errorf("%s: %v, the file is %q", args, err, get(t, dir+"/f"))
+		}
+	}
+}
+
+// A file over the limit can be replaced, because its new content is another one.
+func TestALargeFileIsReplaced(t *testing.T) {
+	dir := temp(t)
+	put(t, dir+"/f", "")
+	must(t, os.Truncate(dir+"/f", MaxFile+1))
+	wants(t, apply(t, planOf(t, "f: {file.managed: {path: "+dir+"/f, content: small}}", noFiles)), "write f")
+	if got := get(t, dir+"/f"); got != "small" {
+		t.Errorf("%d bytes", len(got))
+	}
+}
+
 func TestBlocks(t *testing.T) {
 	for _, c := range []struct{ name, before, args, want string }{
 		{"at the end", "a", "content: \"x\\ny\", marker: m", "a\n# BEGIN m\nx\ny\n# END m\n"},
 		{"replaces", "a\n# BEGIN m\nold\n# END m\nb", "content: new, marker: m", "a\n# BEGIN m\nnew\n# END m\nb"},
 		{"absent", "a\n# BEGIN m\nold\n# END m", "absent: true, marker: m", "a\n"},
 		{"absent already", "a", "absent: true, marker: m", "a"},
+		{"comments of INI", "a\n", "content: x, marker: m, prefix: ';'", "a\n; BEGIN m\nx\n; END m\n"},
+		{"comments of XML", "<a/>\n", "content: <b/>, marker: m, prefix: <!--, suffix: -->", "<a/>\n<!-- BEGIN m -->\n<b/>\n<!-- END m -->\n"},
+		{"line breaks of Windows", "a\r\n", "content: \"x\\ny\", marker: m", "a\r\n# BEGIN m\r\nx\r\ny\r\n# END m\r\n"},
 	} {
 		dir := temp(t)
 		put(t, dir+"/f", c.before)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/seed-c01c3da5/zester/peel/state/host"
@@ -75,14 +76,23 @@ func split(text string) []string {
 func ended(lines []string) []string {
 	if n := len(lines); n > 0 && !strings.HasSuffix(lines[n-1], "\n") {
 		lines = slices.Clone(lines)
-		lines[n-1] += "\n"
+		lines[n-1] += lineBreak(lines)
 	}
 	return lines
 }
 
-// Line plans file.line: the file has the line once. The first line that match matches is replaced and further ones are
-// removed; without such a line the new one comes after the last line that after matches, before the first that before
-// matches, or at the end. With absent, the lines that match matches, or that equal line, are removed.
+// lineBreak returns the one that a text has.
+func lineBreak(lines []string) string {
+	if len(lines) > 0 && strings.HasSuffix(lines[0], "\r\n") {
+		return "\r\n"
+	}
+	return "\n"
+}
+
+// Line plans file.line: the file has the line once. The line that match matches is replaced. If it matches several, the
+// state fails, or with all the first is replaced and the others are removed. Without such a line the new one comes
+// after the last line that after matches, before the first that before matches, or at the end. With absent, the lines
+// that match matches, or that equal line, are removed.
 func Line(w *host.World, a *state.FileLine) ([]host.Step, error) {
 	matches := func(text string) bool { return text == a.Line }
 	if a.Match != "" {
@@ -92,7 +102,8 @@ func Line(w *host.World, a *state.FileLine) ([]host.Step, error) {
 		}
 		matches = func(text string) bool { return re.MatchString(text) || !a.Absent && text == a.Line }
 	}
-	return edit(w, wanted{path: a.Path, diff: true}, func(lines []string) ([]string, error) {
+	f := wanted{path: a.Path, diff: true, check: a.Check}
+	return edit(w, f, func(lines []string) ([]string, error) {
 		isOld := func(line string) bool { return matches(strings.TrimRight(line, "\r\n")) }
 		if a.Absent {
 			return slices.DeleteFunc(slices.Clone(lines), isOld), nil
@@ -100,14 +111,38 @@ func Line(w *host.World, a *state.FileLine) ([]host.Step, error) {
 		first := slices.IndexFunc(lines, isOld)
 		if first < 0 {
 			at, err := place(lines, a)
-			return slices.Insert(slices.Clone(ended(lines)), at, a.Line+"\n"), err
+			return slices.Insert(slices.Clone(ended(lines)), at, a.Line+lineBreak(lines)), err
+		}
+		if !a.All {
+			if err := isOne(lines, isOld); err != nil {
+				return nil, err
+			}
 		}
 		out := slices.Clone(lines[:first+1])
 		if strings.TrimRight(lines[first], "\r\n") != a.Line {
-			out[first] = a.Line + "\n"
+			out[first] = a.Line + lineBreak(lines)
 		}
 		return append(out, slices.DeleteFunc(slices.Clone(lines[first+1:]), isOld)...), nil
 	})
+}
+
+// isOne returns an error if several lines are to be replaced.
+func isOne(lines []string, isOld func(line string) bool) error {
+	var found []string
+	for i, line := range lines {
+		if isOld(line) {
+			found = append(found, strconv.Itoa(i+1))
+		}
+	}
+	if len(found) <= 1 {
+		return nil
+	}
+	const most = 5
+	if len(found) > most {
+		found = append(found[:most], "…")
+	}
+	return fmt.Errorf("the lines %s match or equal the line; let match have one of them, "+
+		"or all: true replace the first and remove the others", strings.Join(found, ", "))
 }
 
 // place returns where a new line goes.
@@ -140,7 +175,7 @@ func Block(ctx context.Context, w *host.World, a *state.FileBlock, in Inputs) ([
 	if err != nil {
 		return nil, err
 	}
-	f := wanted{path: a.Path, secret: in.Secret && !a.Absent, diff: true, attributes: attrs}
+	f := wanted{path: a.Path, secret: in.Secret && !a.Absent, diff: true, attributes: attrs, check: a.Check}
 	begin, end := a.Around()
 	at := func(lines []string, want string) int {
 		return slices.IndexFunc(lines, func(line string) bool { return strings.TrimRight(line, "\r\n") == want })
@@ -160,6 +195,11 @@ func Block(ctx context.Context, w *host.World, a *state.FileBlock, in Inputs) ([
 		var block []string
 		if !a.Absent {
 			block = slices.Concat([]string{begin + "\n"}, ended(split(*a.Content)), []string{end + "\n"})
+		}
+		if lineBreak(lines) == "\r\n" {
+			for i, line := range block {
+				block[i] = strings.TrimRight(line, "\r\n") + "\r\n"
+			}
 		}
 		return slices.Concat(lines[:first], block, lines[last+1:]), nil
 	})

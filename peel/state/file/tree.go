@@ -49,7 +49,11 @@ func Directory(ctx context.Context, w *host.World, a *state.FileDirectory,
 			return nil, err
 		}
 	}
-	below := walker{w: w, attributes: attrs, recurse: a.Recurse}
+	files, err := resolve(ctx, w, "", "", a.FileMode)
+	if err != nil {
+		return nil, err
+	}
+	below := walker{w: w, attributes: attrs, recurse: a.Recurse, fileMode: files.mode}
 	if a.Clean {
 		below.owned = owned
 	}
@@ -64,6 +68,7 @@ type walker struct {
 	w          *host.World
 	attributes attributes
 	recurse    []string
+	fileMode   *uint32                // nil: the mode of attributes without its x bits
 	owned      func(name string) bool // nil: nothing is removed
 	seen       int
 	steps      []host.Step
@@ -112,7 +117,11 @@ func (k *walker) below(info safefs.Info) safefs.Attributes {
 	if slices.Contains(k.recurse, "group") {
 		a.gid = k.attributes.gid
 	}
-	if slices.Contains(k.recurse, "mode") && k.attributes.mode != nil {
+	switch {
+	case !slices.Contains(k.recurse, "mode"):
+	case info.Kind == safefs.File && k.fileMode != nil:
+		a.mode = k.fileMode
+	case k.attributes.mode != nil:
 		mode := *k.attributes.mode
 		if info.Kind == safefs.File {
 			mode = mode&0o666 | info.Mode&0o111

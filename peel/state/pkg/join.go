@@ -65,8 +65,8 @@ func (m *Manager) Join(ctx context.Context, states []state.Arguments) (pending [
 		if len(t.packages) == 0 {
 			continue
 		}
-		if m.freshen(ctx, args) != nil {
-			return nil
+		if m.freshen(ctx, args) != nil || m.failed != nil {
+			return nil // planned alone, each state gives the error or the warning
 		}
 		pending = append(pending, args)
 		all.verb, all.removals = t.verb, t.removals

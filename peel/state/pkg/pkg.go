@@ -13,6 +13,7 @@
 //   - A plan changes nothing in test mode. Lists of packages are refreshed before a transaction that is for real, if
 //     they are a day old, do not have a wanted version, or a repository changed; test mode then says that the result is
 //     unknown.
+//     If a refresh fails, a state fails only if the older lists do not have its packages, or if it has refresh: true.
 //
 // Known gaps: test mode takes the newest version of pkg.latest from the lists as they are. Packages that come along
 // with those of several states are shown with the first of these states.
@@ -225,6 +226,9 @@ func (m *Manager) Plan(ctx context.Context, args state.Arguments) ([]host.Step, 
 	if errors.Is(err, errNothingToDo) && m.reread(ctx) == nil && len(m.missing(args).packages) == 0 {
 		return nil, nil // another package manager has done it in the meantime
 	}
+	if err != nil && m.failed != nil && !errors.Is(err, m.failed) {
+		return nil, fmt.Errorf("%w; %w", err, m.failed)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -255,14 +259,17 @@ func (m *Manager) holds(ctx context.Context, t transaction, effects []effect) bo
 	return true
 }
 
-// freshen refreshes the lists of packages if the state needs that. In test mode it then is unknown.
+// freshen refreshes the lists of packages if the state needs that. In test mode it then is unknown. If a repository
+// does not answer, the older lists are used, unless the state asks for a refresh.
 func (m *Manager) freshen(ctx context.Context, args state.Arguments) error {
 	isOld := m.tool.isStale() || m.stale
 	always := false // for real
+	mustRefresh := false
 	switch a := args.(type) {
 	case *state.PkgInstalled:
 		if a.Refresh != nil {
 			isOld, always = *a.Refresh, *a.Refresh
+			mustRefresh = *a.Refresh
 		}
 	case *state.PkgLatest:
 		always = true
@@ -281,7 +288,12 @@ func (m *Manager) freshen(ctx context.Context, args state.Arguments) error {
 	case m.test || !isOld && !always:
 		return nil
 	}
-	return m.refresh(ctx)
+	err := m.refresh(ctx)
+	if err != nil && !mustRefresh {
+		m.world.Warn("%v; the lists of before are used", err)
+		return nil
+	}
+	return err
 }
 
 // Retry allows another refresh after one that failed.

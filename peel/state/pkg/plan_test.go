@@ -174,10 +174,10 @@ func TestListsAreRefreshedOnce(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	}
-	if len(*s.calls) != 1 {
+	if want := "refresh, simulate install b, simulate install b"; strings.Join(*s.calls, ", ") != want {
 		t.Errorf("%q", *s.calls)
 	}
-	if m.Retry(); m.refresh(t.Context()) == nil || len(*s.calls) != 2 {
+	if m.Retry(); m.refresh(t.Context()) == nil || len(*s.calls) != 4 {
 		t.Errorf("%q", *s.calls)
 	}
 	m, s = managerOf(false, func(s *scripted) { s.old, s.effects["b"] = true, []effect{{name: "b", to: "1"}} })

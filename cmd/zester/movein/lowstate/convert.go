@@ -101,7 +101,11 @@ func (c *conversion) rename(r rule) error {
 		if !ok {
 			return refuse("argument %s", name)
 		}
-		if a.kind == dropped {
+		given := plain(c.left[name])
+		if a.kind == unlessTrue && given != "True" || a.kind == unlessFalse && given != "False" {
+			c.note("argument " + name + ": " + given + " is left out, it has no counterpart")
+		}
+		if a.kind == dropped || a.kind == unlessTrue || a.kind == unlessFalse {
 			continue
 		}
 		v, err := a.kind.value(name, c.left[name])

@@ -160,7 +160,7 @@ func TestWhatHasNoCounterpart(t *testing.T) {
 		`"state": "rsync", "fun": "synchronized"`:                                                "no such function here",
 		`"state": "file", "fun": "managed", "contents_pillar": "a:b"`:                            "argument contents_pillar: a value that is not in the pillar; give --pillar",
 		`"state": "cron", "fun": "present", "minute": "random"`:                                  "argument minute: random",
-		`"state": "file", "fun": "directory", "recurse": ["mode"], "file_mode": 644`:             "argument file_mode: another mode than that of directories, with recurse",
+		`"state": "group", "fun": "present", "members": ["a"], "addusers": ["b"]`:                "arguments members and addusers of one group",
 		`"state": "user", "fun": "present", "password": "!", "enforce_password": false`:          "argument enforce_password: false, and a password that a person sets would be replaced",
 		`"state": "pkgrepo", "fun": "managed", "name": "deb http://e.org x", "disabled": true`:   "argument disabled: a repository that the host does not use",
 		`"state": "pkgrepo", "fun": "managed", "name": "deb http://e.org x", "disabled": "yes"`:  "argument disabled: a value of another form",

@@ -26,7 +26,14 @@ func TestArgumentsThatAreLeftOutHaveANote(t *testing.T) {
 		{`"state": "git", "fun": "latest", "name": "https://e.org/a.git", "target": "/srv/a", "force_fetch": true`, ""},
 		{`"state": "file", "fun": "directory", "name": "/srv/a", "file_mode": "0640", "dir_mode": "0750"`, mode},
 		{`"state": "file", "fun": "directory", "name": "/srv/a/b", "file_mode": 644, "recurse": ["user"], "user": "bob"`, mode},
-		{`"state": "file", "fun": "directory", "name": "/srv/a/b", "file_mode": 750, "dir_mode": 750, "recurse": ["mode"]`, ""},
+		{`"state": "file", "fun": "directory", "name": "/srv/a/b", "file_mode": 640, "dir_mode": 750, "recurse": ["mode"]`, ""},
+		{`"state": "group", "fun": "present", "name": "g", "members": ["bob"]`, "members of a group that the state does not name stay: Salt removes them"},
+		{`"state": "group", "fun": "present", "name": "g", "addusers": ["bob"]`, ""},
+		{`"state": "pkg", "fun": "installed", "name": "git", "install_recommends": false`, "argument install_recommends: False is left out, it has no counterpart"},
+		{`"state": "pkg", "fun": "installed", "name": "git", "install_recommends": true, "only_upgrade": false`, ""},
+		{`"state": "pkg", "fun": "installed", "name": "git", "only_upgrade": true`, "argument only_upgrade: True is left out, it has no counterpart"},
+		{`"state": "git", "fun": "latest", "name": "https://e.org/a.git", "target": "/srv/a", "force_clone": true`, "argument force_clone: True is left out, it has no counterpart"},
+		{`"state": "git", "fun": "latest", "name": "https://e.org/a.git", "target": "/srv/a", "force_clone": false`, ""},
 	} {
 		r, err := Convert(Input{Hosts: []Host{low(t, `[{"__sls__": "s", "__id__": "x", `+c.args+`}]`)}})
 		if err != nil || len(r.Refused) > 0 {

@@ -47,13 +47,15 @@ func directory(c *conversion) error {
 	}
 	files, hasFiles := c.take("file_mode")
 	dirs, hasDirs := c.take("dir_mode")
-	switch {
-	case slices.Contains(what, "mode") && (hasFiles || hasDirs) && plain(files) != plain(dirs):
-		return refuse("argument file_mode: another mode than that of directories, with recurse")
-	case hasDirs:
+	if hasDirs {
 		c.left["mode"] = dirs
 	}
-	if hasFiles && !slices.Contains(what, "mode") {
+	switch {
+	case hasFiles && slices.Contains(what, "mode"):
+		c.left["file_mode"] = files
+	case hasDirs && slices.Contains(what, "mode"):
+		c.left["file_mode"] = dirs // as Salt does
+	case hasFiles:
 		c.note("argument file_mode is left out: without mode in recurse it changes nothing in Salt either")
 	}
 	return nil
@@ -222,6 +224,9 @@ func repository(c *conversion) error {
 		!strings.HasPrefix(options, "[arch=") {
 		return refuse("a repository with options")
 	}
+	if strings.Contains(m[1], "arch=") {
+		c.note("the option arch of a repository is left out: APT reads it for all architectures of the host")
+	}
 	isDisabled, err := c.takeBool("disabled", false)
 	if err != nil {
 		return err
@@ -336,6 +341,17 @@ func user(c *conversion) error {
 		return refuse("argument enforce_password: false, and a password that a person sets would be replaced")
 	}
 	return gid(c)
+}
+
+// members reads who is in a group.
+func members(c *conversion) error {
+	_, adds := c.left["addusers"]
+	if _, sets := c.left["members"]; sets && adds {
+		return refuse("arguments members and addusers of one group")
+	} else if sets {
+		c.note("members of a group that the state does not name stay: Salt removes them")
+	}
+	return nil
 }
 
 // clone reads how much of a repository a clone has, and its branch.

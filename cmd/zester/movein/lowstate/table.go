@@ -27,7 +27,7 @@ var owner = map[string]argument{
 
 var packages = map[string]argument{
 	"version": {"version", asText}, "refresh": {"", dropped}, "cache_valid_time": {"", dropped},
-	"install_recommends": {"", dropped}, "only_upgrade": {"", dropped},
+	"install_recommends": {"", unlessTrue}, "only_upgrade": {"", unlessFalse},
 }
 
 var units = map[string]argument{
@@ -54,8 +54,11 @@ var sshKeys = map[string]argument{"user": {"user", asText}, "config": {"", dropp
 
 // rules has the functions of Salt by their names.
 var rules = map[string]rule{
-	"file.managed":   {function: "file.managed", main: "path", args: owner, before: managed},
-	"file.directory": {function: "file.directory", main: "path", args: owner, before: directory},
+	"file.managed": {function: "file.managed", main: "path", args: owner, before: managed},
+	"file.directory": {function: "file.directory", main: "path", args: map[string]argument{
+		"user": {"user", asText}, "group": {"group", asText}, "makedirs": {"makedirs", asBool},
+		"mode": {"mode", asMode}, "file_mode": {"file_mode", asMode},
+	}, before: directory},
 	"file.recurse": {function: "file.recurse", main: "path", args: map[string]argument{
 		"user": {"user", asText}, "group": {"group", asText}, "file_mode": {"file_mode", asMode},
 		"dir_mode": {"dir_mode", asMode},
@@ -90,8 +93,9 @@ var rules = map[string]rule{
 		"purge": {"remove_home", asBool}, "force": {"", dropped},
 	}},
 	"group.present": {function: "group.present", main: "name", args: map[string]argument{
-		"gid": {"gid", asNumber}, "system": {"system", asBool},
-	}},
+		"gid": {"gid", asNumber}, "system": {"system", asBool}, "addusers": {"members", asList},
+		"members": {"members", asList},
+	}, before: members},
 	"group.absent":     {function: "group.absent", main: "name"},
 	"ssh_auth.present": {function: "ssh_auth.present", args: sshKeys, before: keys},
 	"ssh_auth.absent":  {function: "ssh_auth.absent", args: sshKeys, before: keys},
@@ -99,7 +103,7 @@ var rules = map[string]rule{
 	"git.latest": {function: "git.latest", main: "url", args: map[string]argument{
 		"target": {"path", asText}, "rev": {"rev", asText}, "user": {"user", asText},
 		"force_reset": {"force", asBool}, "force_checkout": {"", dropped}, "force_fetch": {"", dropped},
-		"fetch_tags": {"", dropped}, "force_clone": {"", dropped},
+		"fetch_tags": {"", dropped}, "force_clone": {"", unlessFalse},
 	}, before: clone},
 	"sysctl.present": {function: "sysctl.present", main: "name", args: map[string]argument{
 		"value": {"value", asText}, "config": {"", dropped},
