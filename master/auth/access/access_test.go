@@ -144,10 +144,8 @@ func oracleConcerns(r Rule, who Who, verb Verb, on On, id target.PeelID) bool {
 }
 
 func oracleCovers(r Rule, verb Verb) bool {
-	for _, v := range r.Except {
-		if v == verb {
-			return false
-		}
+	if slices.Contains(r.Except, verb) {
+		return false
 	}
 	for _, pattern := range Expand(r.Verbs) {
 		text := strings.ReplaceAll(regexp.QuoteMeta(pattern), `\*`, `[a-z.]*`)
