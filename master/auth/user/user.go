@@ -117,7 +117,7 @@ func (u *Store) find(ctx context.Context, a grants.Caller) (credential.User, err
 	}
 	known.Name = a.User
 	if known.Role != grants.RoleLimited {
-		known.Role = cmp.Or(a.Role, known.Role) // a job says who began it, and not in which role
+		known.Role = cmp.Or(a.Role, known.Role)
 	}
 	return known, nil
 }
