@@ -46,7 +46,8 @@ this one joined, who approved it, and its key.`,
 			if len(args) > 0 {
 				return a.showEnrolled(cmd, args[0])
 			}
-			peels, err := a.enrolled(cmd, func(e *credential.Enrolled) bool {
+			q := api.EnrollQuery{State: credential.EnrollState(state)}
+			peels, err := a.enrolled(cmd, q, func(e *credential.Enrolled) bool {
 				return state == "" || string(e.State) == state
 			})
 			if err != nil {
@@ -77,7 +78,9 @@ func enrolledTable(peels []credential.Enrolled) table {
 
 // showEnrolled prints when a peel joined and who approved it.
 func (a *app) showEnrolled(cmd *cobra.Command, id string) error {
-	peels, err := a.enrolled(cmd, func(e *credential.Enrolled) bool { return string(e.ID) == id })
+	peels, err := a.enrolled(cmd, api.EnrollQuery{ID: target.PeelID(id)}, func(e *credential.Enrolled) bool {
+		return string(e.ID) == id
+	})
 	if err != nil {
 		return err
 	}
@@ -103,12 +106,12 @@ func (a *app) showEnrolled(cmd *cobra.Command, id string) error {
 	})
 }
 
-func (a *app) enrolled(cmd *cobra.Command,
+func (a *app) enrolled(cmd *cobra.Command, q api.EnrollQuery,
 	wanted func(*credential.Enrolled) bool,
 ) (peels []credential.Enrolled, err error) {
 	peels = []credential.Enrolled{}
 	err = a.withClient(func(client *api.Client) error {
-		all, err := api.EnrollList.Ask(cmd.Context(), client, api.None{})
+		all, err := api.EnrollList.Ask(cmd.Context(), client, q)
 		if err != nil {
 			return err
 		}
@@ -150,11 +153,11 @@ Without --key, approve shows the key and asks; it fails if there is no terminal.
 
 // pendingKey returns the key that waits for approval, after the user has compared it.
 func (a *app) pendingKey(ctx context.Context, client *api.Client, id string) (string, error) {
-	all, err := api.EnrollList.Ask(ctx, client, api.None{})
+	all, err := api.EnrollList.Ask(ctx, client, api.EnrollQuery{ID: target.PeelID(id), State: credential.Pending})
 	if err != nil {
 		return "", err
 	}
-	i := slices.IndexFunc(all.Peels, func(e credential.Enrolled) bool {
+	i := slices.IndexFunc(all.Peels, func(e credential.Enrolled) bool { // an older master ignores the query
 		return string(e.ID) == id && e.State == credential.Pending
 	})
 	if i < 0 {

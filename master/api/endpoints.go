@@ -271,7 +271,7 @@ var (
 	MasterRevoke   = endpoint[SiteName, credential.Site]("master", "revoke", nil) // as for a site
 	MasterRenew    = endpoint[credential.Renewal, credential.Renewed]("master", "renew", nil)
 	CredentialList = endpoint[CredentialsRequest, CredentialsPage]("credential", "list", nil)
-	EnrollList     = endpoint[None, EnrolledAnswer]("enroll", "list", nil)
+	EnrollList     = endpoint[EnrollQuery, EnrolledAnswer]("enroll", "list", nil)
 	EnrollApprove  = endpoint[EnrollName, credential.Enrolled]("enroll", "approve", nil)
 	EnrollReject   = endpoint[EnrollName, credential.Enrolled]("enroll", "reject", nil)
 	EnrollRevoke   = endpoint[EnrollName, credential.Enrolled]("enroll", "revoke", nil) // the bus cuts its connection

@@ -7,7 +7,13 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// EnrolledAnswer is all peels that were enrolled or asked to be, by ID.
+// EnrollQuery selects peels that were enrolled or asked to be; the zero value selects all.
+type EnrollQuery struct {
+	State credential.EnrollState `json:"state,omitempty"`
+	ID    target.PeelID          `json:"id,omitempty"`
+}
+
+// EnrolledAnswer is the selected peels, by ID.
 type EnrolledAnswer struct {
 	Peels []credential.Enrolled `json:"peels"`
 }

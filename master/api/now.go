@@ -30,7 +30,8 @@ type Now struct {
 	Sync     Extra[status.Sync]  `json:"sync"`
 	Day      Extra[Timeline]     `json:"day"`
 	Alerts   Extra[AlertsAnswer] `json:"alerts"`
-	Waiting  []Waiting           `json:"waiting"` // the oldest first
+	Waiting  []Waiting           `json:"waiting"`           // the oldest first
+	Missing  []string            `json:"missing,omitempty"` // why a source of what waits could not be read
 }
 
 // A Tally counts peels by the worst that is true of each.

@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"context"
+	"slices"
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
@@ -13,8 +14,11 @@ import (
 func (s *Server) enrollVerbs() []service.Verb {
 	a := s.o.Authority
 	return []service.Verb{
-		handle(api.EnrollList, func(ctx context.Context, _ api.None) (*api.EnrolledAnswer, error) {
+		handle(api.EnrollList, func(ctx context.Context, q api.EnrollQuery) (*api.EnrolledAnswer, error) {
 			all, err := a.Hosts.List(ctx)
+			all = slices.DeleteFunc(all, func(e credential.Enrolled) bool {
+				return q.State != "" && e.State != q.State || q.ID != "" && e.ID != q.ID
+			})
 			return &api.EnrolledAnswer{Peels: all}, err
 		}),
 		handleFrom(api.EnrollApprove, func(ctx context.Context, from grants.Caller,

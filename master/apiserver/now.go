@@ -3,6 +3,7 @@ package apiserver
 import (
 	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"github.com/seed-c01c3da5/zester/master/api"
@@ -48,10 +49,10 @@ func (s *Server) now(ctx context.Context, from grants.Caller, _ api.None) (*api.
 	} else {
 		a.Day.Value = day
 	}
-	a.Sync = api.SyncStatus.Extra(ctx, by, api.None{})
+	a.Sync = s.syncFor(ctx, from)
 	a.Alerts = api.AlertList.Extra(ctx, by, api.AlertsRequest{})
 	held := api.HoldList.Extra(ctx, by, api.HoldQuery{})
-	enrolled := api.EnrollList.Extra(ctx, by, api.None{})
+	enrolled := s.pendingFor(ctx, from)
 	if a.Sync.Value != nil {
 		a.Problems = append(a.Problems, ofSync(a.Sync.Value)...)
 	} else {
@@ -61,11 +62,13 @@ func (s *Server) now(ctx context.Context, from grants.Caller, _ api.None) (*api.
 		return cmp.Compare(verdict.Rank(a.Class, a.ByHand), verdict.Rank(b.Class, b.ByHand))
 	})
 	a.Waiting = waitingOf(a.Sync.Value, held.Value, enrolled.Value)
+	a.Missing = missing(held.Error, a.Sync.Error, enrolled.Error)
 	a.State = stateOf(a.Problems, a.Doubt)
 	return a, nil
 }
 
-// Approvals returns what waits for a person; a caller with limits sees the caller's own held actions alone.
+// Approvals returns what waits for a person; a caller with limits sees the caller's own held actions and no hosts that
+// ask to join.
 func (s *Server) Approvals(ctx context.Context, from grants.Caller) (reply *api.Approvals, err error) {
 	waited := s.gatherings.Do(ctx, func() { reply, err = s.approvals(ctx, from, api.None{}) })
 	return reply, cmp.Or(waited, err)
@@ -74,18 +77,59 @@ func (s *Server) Approvals(ctx context.Context, from grants.Caller) (reply *api.
 func (s *Server) approvals(ctx context.Context, from grants.Caller, _ api.None) (*api.Approvals, error) {
 	by := s.For(from)
 	held := api.HoldList.Extra(ctx, by, api.HoldQuery{})
-	sync := api.SyncStatus.Extra(ctx, by, api.None{})
-	enrolled := api.EnrollList.Extra(ctx, by, api.None{})
+	sync := s.syncFor(ctx, from)
+	enrolled := s.pendingFor(ctx, from)
 	a := &api.Approvals{Waiting: waitingOf(sync.Value, held.Value, enrolled.Value), Held: []api.HoldAction{}}
 	if held.Value != nil {
 		a.Held = append(a.Held, held.Value.Actions...)
 	}
-	for _, missing := range []string{held.Error, sync.Error, enrolled.Error} {
-		if missing != "" {
-			a.Missing = append(a.Missing, missing)
-		}
-	}
+	a.Missing = missing(held.Error, sync.Error, enrolled.Error)
 	return a, nil
+}
+
+// missing returns the errors that are not empty.
+func missing(errors ...string) []string {
+	return slices.DeleteFunc(errors, func(text string) bool { return text == "" })
+}
+
+// syncFor returns how far the fleet is with the config repo. Callers with limits get no counts of hosts, which are of
+// all peels.
+func (s *Server) syncFor(ctx context.Context, from grants.Caller) api.Extra[status.Sync] {
+	isLimited, err := s.isLimited(ctx, from)
+	if err != nil {
+		return api.Extra[status.Sync]{Error: err.Error()}
+	}
+	sync := api.SyncStatus.Extra(ctx, s.For(from), api.None{})
+	if isLimited && sync.Value != nil {
+		sync.Value.HostCounts = nil
+	}
+	return sync
+}
+
+// pendingFor returns the hosts that ask to join. It is empty for callers who may not list them.
+func (s *Server) pendingFor(ctx context.Context, from grants.Caller) api.Extra[api.EnrolledAnswer] {
+	may, err := s.listsHosts(ctx, from)
+	switch {
+	case err != nil:
+		return api.Extra[api.EnrolledAnswer]{Error: err.Error()}
+	case !may:
+		return api.Extra[api.EnrolledAnswer]{}
+	}
+	return api.EnrollList.Extra(ctx, s.For(from), api.EnrollQuery{State: credential.Pending})
+}
+
+// listsHosts reports whether a caller may know which hosts ask to join: neither callers with limits may, nor tokens
+// without the scope admin, as enroll.list has no route of REST.
+func (s *Server) listsHosts(ctx context.Context, from grants.Caller) (bool, error) {
+	isLimited, err := s.isLimited(ctx, from)
+	if err != nil || isLimited {
+		return false, err
+	}
+	token, isToken := credential.TokenNameOf(from.User)
+	if !isToken {
+		return true, nil
+	}
+	return s.o.Tokens.Has(ctx, token, credential.ScopeAdmin)
 }
 
 // stateOf returns the state of the fleet. Doubt never becomes a word of health.
@@ -137,7 +181,7 @@ func waitingOf(s *status.Sync, held *api.HoldPage, enrolled *api.EnrolledAnswer)
 	}
 	if enrolled != nil {
 		for i := range enrolled.Peels {
-			if p := &enrolled.Peels[i]; p.State == credential.Pending {
+			if p := &enrolled.Peels[i]; p.State == credential.Pending { // an older master ignores the query
 				list = append(list, ofEnrolled(p))
 			}
 		}

@@ -172,7 +172,7 @@ func aHostThatAsks(t *testing.T, f *fleet) {
 	if got := ann.post("/approvals/enroll/db-02/reject", sent); got.status != http.StatusSeeOther {
 		t.Errorf("%d\n%s", got.status, got.body)
 	}
-	all, err := api.EnrollList.Ask(t.Context(), f.local, api.None{})
+	all, err := api.EnrollList.Ask(t.Context(), f.local, api.EnrollQuery{})
 	if err != nil {
 		t.Fatal(err)
 	}

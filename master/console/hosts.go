@@ -18,7 +18,7 @@ func endOf(key string) string { return key[max(0, len(key)-keyEnd):] }
 // hostThatAsks returns the key with which a host asks for the ID of the path, and from where.
 func hostThatAsks(v *visit) (public, from string, err error) {
 	id := target.PeelID(v.r.PathValue("id"))
-	all, err := api.EnrollList.Ask(v.r.Context(), v.ask, api.None{})
+	all, err := api.EnrollList.Ask(v.r.Context(), v.ask, api.EnrollQuery{ID: id})
 	if err != nil {
 		return "", "", err
 	}

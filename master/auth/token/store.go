@@ -114,6 +114,16 @@ func (t *Store) Limits(ctx context.Context, name string) (grants.Limits, error) 
 	return r.Limits, nil
 }
 
+// Has reports whether a token has a scope. The error is [grants.ErrNotAllowed] if there is no such token or it was
+// revoked.
+func (t *Store) Has(ctx context.Context, name string, scope credential.Scope) (bool, error) {
+	r, err := t.recent(ctx, name)
+	if err := usable(r, err); err != nil {
+		return false, err
+	}
+	return r.Has(scope), nil
+}
+
 // CheckNotRevoked returns [grants.ErrNotAllowed] if a token was revoked or does not exist. It reads the bucket, so it
 // sees every revocation that was stored before.
 func (t *Store) CheckNotRevoked(ctx context.Context, name string) error {

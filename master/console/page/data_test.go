@@ -160,7 +160,7 @@ func TestPagesAboutRuns(t *testing.T) {
 	for name, c := range map[string]templ.Component{
 		"now":         page.Now(badNow(), "Q7"),
 		"now-well":    page.Now(&view.Now{Now: well}, "Q7"),
-		"now-unknown": page.Now(&view.Now{Now: &api.Now{State: api.FleetUnknown, Doubt: "no master leads", Day: well.Day, Alerts: well.Alerts}}, "Q7"),
+		"now-unknown": page.Now(&view.Now{Now: &api.Now{State: api.FleetUnknown, Doubt: "no master leads", Day: well.Day, Alerts: well.Alerts, Missing: []string{"no master serves held actions just now"}}}, "Q7"),
 		"timeline":    page.Timeline(aPageOfLanes(2), "Q7"),
 		"entry":       page.Entry(anEntry(3)),
 		"why":         page.Why(&api.WhyAnswer{Peel: "db-12", Entry: "backup", Verdict: "missed", Text: "It was due at 02:30.", Facts: []api.WhyFact{{About: "timing", Text: "daily at 02:30", Source: "document"}}, Unread: []string{"the audit log"}}),

@@ -474,7 +474,7 @@ func Now(v *view.Now, request string) templ.Component {
 			}
 			return nil
 		})
-		templ_7745c5c3_Err = Region(nowWaiting(v)).Render(templ.WithChildren(ctx, templ_7745c5c3_Var22), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = Region(nowWaiting(v, request)).Render(templ.WithChildren(ctx, templ_7745c5c3_Var22), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -1434,9 +1434,14 @@ func nowProblems(v *view.Now) Part {
 	return p
 }
 
-func nowWaiting(v *view.Now) Part {
+func nowWaiting(v *view.Now, request string) Part {
 	p := Part{Name: "waiting", Heading: "Waits for you"}
-	if len(v.Waiting) == 0 {
+	switch {
+	case len(v.Missing) > 0 && len(v.Waiting) == 0:
+		p.Error, p.Request = v.Missing[0], request
+	case len(v.Missing) > 0:
+		p.Note = "Something may be missing: " + Visible(v.Missing[0])
+	case len(v.Waiting) == 0:
 		p.Empty = "Nothing. Plans, gates, held actions and hosts that ask to join are listed here."
 	}
 	return p
