@@ -3,9 +3,11 @@ package apiserver
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"maps"
 	"path"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,19 +16,71 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/schedule/forecast"
 	"github.com/seed-c01c3da5/zester/settings/sorting"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
+	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 const (
-	loadKept    = time.Minute // the forecast of the whole fleet
-	loadEntries = 3           // of the worst minute
-	loadsAtOnce = 1           // of a master: one of 10,000 peels takes a core for a second
+	loadKept    = time.Minute
+	maxLoads    = 16 // forecasts that are kept, each of 90 KB
+	loadEntries = 3  // of the worst minute
+	loadsAtOnce = 1  // of a master: one of 10,000 peels takes a core for a second
 )
 
-// A loadForecast keeps the forecast of the whole fleet.
-type loadForecast struct {
-	mu    sync.Mutex // guards what follows
-	load  *api.Load  // nil: none is kept
-	until time.Time
+// A loadKey is what a kept forecast is about.
+type loadKey struct {
+	peels [sha256.Size]byte // a digest of their IDs; zero: all peels
+	entry string
+}
+
+// loadKeyOf returns the key of a forecast. It has the peels in place of caller and target, so that a change of limits
+// or facts holds at once.
+func loadKeyOf(peels map[target.PeelID]bool, entry string) loadKey {
+	if peels == nil {
+		return loadKey{entry: entry}
+	}
+	h := sha256.New()
+	for _, id := range slices.Sorted(maps.Keys(peels)) {
+		fmt.Fprintln(h, id)
+	}
+	return loadKey{peels: [sha256.Size]byte(h.Sum(nil)), entry: entry}
+}
+
+// A keptLoad is the forecast of [forecast.MaxFor].
+type keptLoad struct {
+	load    *api.Load
+	minutes []float64 // runs
+	until   time.Time
+}
+
+// loadForecasts keeps forecasts for [loadKept], at most maxLoads.
+type loadForecasts struct {
+	mu   sync.Mutex // guards what follows
+	kept map[loadKey]keptLoad
+}
+
+// get returns a forecast that begins at an hour and is still kept.
+func (l *loadForecasts) get(key loadKey, begin time.Time) (keptLoad, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	k, known := l.kept[key]
+	return k, known && k.load.From.Equal(begin) && time.Now().Before(k.until)
+}
+
+// put keeps a forecast in the place of those that have ended, or else of the oldest.
+func (l *loadForecasts) put(key loadKey, k keptLoad) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.kept == nil {
+		l.kept = map[loadKey]keptLoad{}
+	}
+	delete(l.kept, key)
+	for len(l.kept) >= maxLoads {
+		oldest := slices.MinFunc(slices.Collect(maps.Keys(l.kept)), func(a, b loadKey) int {
+			return l.kept[a].until.Compare(l.kept[b].until)
+		})
+		delete(l.kept, oldest)
+	}
+	l.kept[key] = k
 }
 
 // Load returns how many runs are expected on the peels within the limits of the caller, hour by hour.
@@ -44,6 +98,9 @@ func (s *Server) load(ctx context.Context, from grants.Caller, q api.LoadRequest
 		}
 		span = d.Truncate(time.Hour)
 	}
+	if q.Entry == "*" {
+		q.Entry = ""
+	}
 	if q.Entry != "" && !grants.IsGlob(q.Entry) {
 		return nil, fmt.Errorf("%w: %.100q is no glob for entries, such as backup*", errInvalid, q.Entry)
 	}
@@ -51,55 +108,60 @@ func (s *Server) load(ctx context.Context, from grants.Caller, q api.LoadRequest
 	if err != nil {
 		return nil, err
 	}
+	key := loadKeyOf(peels, q.Entry)
 	match := func(entry string) bool {
 		matched, _ := path.Match(q.Entry, entry)
 		return matched || q.Entry == ""
 	}
 	begin := time.Now().UTC().Truncate(time.Hour)
-	if peels != nil || q.Entry != "" || span != forecast.MaxFor {
-		return s.forecast(s.o.Coverage.Schedules(peels, match), begin, span)
+	kept, known := s.loads.get(key, begin)
+	if !known {
+		if kept, err = s.forecast(s.o.Coverage.Schedules(peels, match), begin); err != nil {
+			return nil, err
+		}
+		s.loads.put(key, kept)
 	}
-	s.whole.mu.Lock()
-	defer s.whole.mu.Unlock()
-	if s.whole.load != nil && s.whole.load.From.Equal(begin) && time.Now().Before(s.whole.until) {
-		return s.whole.load, nil
+	if span == forecast.MaxFor {
+		return kept.load, nil
 	}
-	s.whole.load, err = s.forecast(s.o.Coverage.Schedules(nil, nil), begin, span)
-	s.whole.until = time.Now().Add(loadKept)
-	return s.whole.load, err
+	a := *kept.load
+	a.Hours = a.Hours[:span/time.Hour]
+	a.Worst = worstOf(begin, kept.minutes[:span/time.Minute])
+	a.Worst.Entries, err = mostIn(s.o.Coverage.Schedules(peels, match), a.Worst.At)
+	return &a, err
+}
+
+// worstOf returns the first minute with the most runs, without its entries.
+func worstOf(from time.Time, minutes []float64) api.LoadMinute {
+	worst := slices.Index(minutes, slices.Max(minutes))
+	return api.LoadMinute{At: from.Add(time.Duration(worst) * time.Minute), Runs: minutes[worst]}
 }
 
 // forecast adds up the forecasts of all zones.
-func (s *Server) forecast(
-	zones map[*time.Location][]forecast.Group, from time.Time, span time.Duration,
-) (*api.Load, error) {
+func (s *Server) forecast(zones map[*time.Location][]forecast.Group, from time.Time) (keptLoad, error) {
 	a := &api.Load{Master: s.o.ID, From: from}
-	minutes := make([]float64, span/time.Minute)
+	minutes := make([]float64, forecast.MaxFor/time.Minute)
 	for zone, groups := range zones {
-		f, err := forecast.Make(groups, forecast.Options{From: from, For: span, Zone: zone})
+		f, err := forecast.Make(groups, forecast.Options{From: from, For: forecast.MaxFor, Zone: zone})
 		if err != nil {
-			return nil, err
+			return keptLoad{}, err
 		}
 		a.Peels += f.Peels
 		for i, runs := range f.Minutes {
 			minutes[i] += runs
 		}
 	}
-	a.Hours = make([]api.LoadHour, span/time.Hour)
-	worst := 0
+	a.Hours = make([]api.LoadHour, forecast.MaxFor/time.Hour)
 	for i, runs := range minutes {
 		a.Hours[i/60].Runs += runs
-		if runs > minutes[worst] {
-			worst = i
-		}
 	}
 	for i := range a.Hours {
 		a.Hours[i].At = from.Add(time.Duration(i) * time.Hour)
 	}
+	a.Worst = worstOf(from, minutes)
 	var err error
-	a.Worst.At, a.Worst.Runs = from.Add(time.Duration(worst)*time.Minute), minutes[worst]
 	a.Worst.Entries, err = mostIn(zones, a.Worst.At)
-	return a, err
+	return keptLoad{a, minutes, time.Now().Add(loadKept)}, err
 }
 
 // mostIn returns the entries with the most runs in a minute.

@@ -78,7 +78,7 @@ type Server struct {
 	groupings  *service.Lane // of requests that group returns
 	gatherings *service.Lane // of requests that ask other services
 	forecasts  *service.Lane // of requests for the load
-	whole      loadForecast
+	loads      loadForecasts
 }
 
 // New returns a server. It starts nothing.

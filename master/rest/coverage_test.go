@@ -138,6 +138,31 @@ func TestTheHoursAndTheProblemsOfTheFleet(t *testing.T) {
 	})
 }
 
+// An entry that comes later is not in a forecast that is kept, however that is asked for.
+func TestAForecastIsKeptForAMinute(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		reader := s.reader()
+		for id, entry := range map[target.PeelID]string{"db-01": "vacuum", "web-01": "backup"} {
+			s.peel(id, target.Facts{"os": "debian"}, nil)
+			s.schedule(id, entry)
+		}
+		s.peel("mute", nil, nil)
+		want[api.Load](s.t, s.ask(reader, "GET", "/api/v1/load", nil), 200)
+		s.schedule("mute", "scrub")
+		for query, runs := range map[string]float64{"?entry=*": 24, "?for=1h": 24, "?for=24h&entry=*": 24, "?entry=s*": 12} {
+			load := want[api.Load](s.t, s.ask(reader, "GET", "/api/v1/load"+query, nil), 200)
+			if load.Hours[0].Runs != runs {
+				t.Errorf("load%s: %v runs in the first hour, want %v", query, load.Hours[0].Runs, runs)
+			}
+		}
+		time.Sleep(time.Minute)
+		load := want[api.Load](s.t, s.ask(reader, "GET", "/api/v1/load?for=1h", nil), 200)
+		if len(load.Hours) != 1 || load.Hours[0].Runs != 36 || load.Worst.Runs != 3 || len(load.Worst.Entries) != 3 {
+			t.Errorf("a minute later: %+v", load)
+		}
+	})
+}
+
 // Rows of entries that fail name the commit that the failures followed, for those who may see all peels.
 func TestCoverageNamesTheCommitThatAFailureFollowed(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
