@@ -30,8 +30,8 @@ func TestTheTourRunsAsPrinted(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	for _, want := range []string{
-		"2 of 2 applied", "web-01:\n    hello\n", "file:      settings/web/nginx.yaml:5", "Ada Operator <ada@example.com>",
-		`settings/web/nginx.yaml:8:5: schedule.hello.intervall: unknown field; did you mean "interval"?`,
+		"2 of 2 applied", "web-01:\n    hello\n", "file:      settings/web/nginx.yaml:8", "Ada Operator <ada@example.com>",
+		`settings/web/nginx.yaml:11:5: schedule.hello.intervall: unknown field; did you mean "interval"?`,
 		"EXPECTED", "hello on web-01: ran", "no alerts", `"status":"ok"`, "token:ci: schedules: add disk-report\n",
 	} {
 		if !strings.Contains(string(out), want) {
