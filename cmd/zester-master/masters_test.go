@@ -48,7 +48,9 @@ func TestMastersShareABus(t *testing.T) {
 	if next, _ := s.leader(c, masters); next != follower {
 		t.Errorf("%s leads, not %s", next, follower)
 	}
-	s.commit(map[string]string{"settings/web/nginx.yaml": "nginx: {workers: 8, listen: [80, 443]}\n"})
+	s.commit(map[string]string{
+		"settings/web/nginx.yaml": "nginx: {workers: 8, listen: [80, 443]}\nsites: {shop: {owner: www-data}, blog: {owner: www-data}}\n",
+	})
 	s.settled()
 	if after := s.written(); after != before+1 {
 		t.Errorf("%d writes for a commit by the next leader", after-before)
