@@ -1,6 +1,7 @@
 package peel_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -23,6 +25,13 @@ func (b *bench) scheduleState() *ledger.Report {
 		b.t.Fatal(err)
 	}
 	stored, err := stream.GetLastMsgForSubject(b.t.Context(), wire.ScheduleStateOf(id.Wire()))
+	for range 10 {
+		if !errors.Is(err, jetstream.ErrMsgNotFound) {
+			break
+		}
+		time.Sleep(time.Second) // a report is heard before the stream has it
+		stored, err = stream.GetLastMsgForSubject(b.t.Context(), wire.ScheduleStateOf(id.Wire()))
+	}
 	if err != nil {
 		b.t.Fatal(err)
 	}
