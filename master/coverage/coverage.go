@@ -24,8 +24,9 @@
 // hour that the clock showed. One that ran by each of two clocks is unexpected the second time.
 //
 // A report does not say by how much the clock was wrong before its host booted, nor how an entry was timed before. So a
-// master that starts later knows less of the hours before. Once an hour is over it adopts from the history what
-// accounts for more fires; where both account for as many, numbers of unknown and of unexpected ones may differ.
+// master that starts later may count less, or other fires, for the hours before, unless the history has them. One that
+// had reports of that time keeps its counts. Example: the clock is set to 5 h ahead at 23:40, the host boots at 00:55
+// with the right time. A master that starts at 01:30 has no verdicts on the fires of 22:00.
 package coverage
 
 import (

@@ -107,40 +107,6 @@ func TestTheFiresOfAPeelThatIsAwayAreUnknownUntilItReports(t *testing.T) {
 	})
 }
 
-// Another master had reports that this one does not know. What they have shown holds here too, once the hour is over.
-func TestAMasterAdoptsWhatAnotherOneKnows(t *testing.T) {
-	bubble(t, func(t *rig) {
-		table, _ := t.master()
-		h := t.host("web-1", t.document("web-1", map[string]map[string]any{"backup": cron("*/5 * * * *")}))
-		h.entry("backup")
-		h.report(0)
-		t.until("00:31", "web-1")
-		h.ran("backup", "00:05", "00:31", five)
-		h.report(0)
-		t.until("02:01:30")
-		t.want(table, "web-1", "backup", "expected 24, ran 6, unknown 18")
-
-		cell := coverage.HistoryCell{Entry: "backup", Peel: "web-1", Counts: verdict.Counts{Expected: 11, Ran: 8, Failed: 1, Missed: 3}}
-		stranger, unset := cell, cell
-		stranger.Peel, unset.Entry = "web-9", "of another document"
-		worse := cell
-		worse.Counts = verdict.Counts{Expected: 12, Unknown: 12}
-		for hour, cells := range map[string][]coverage.HistoryCell{"00:00": {cell, stranger, unset}, "01:00": {worse}} {
-			if _, err := coverage.OpenHistory(t.js).Merge(t.Context(), join.HourOf(hhmm(t, hour)), cells); err != nil {
-				t.Fatal(err)
-			}
-		}
-		t.until("03:06")
-		t.want(table, "web-1", "backup", "expected 37, ran 8, failed 1, missed 3, unknown 26")
-		if s := table.Summaries(); len(s) != 1 || s[0].Counts.Ran != 6 {
-			t.Errorf("the counters have %+v", s)
-		}
-		if err := table.CheckSums(); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
 // A peel reports 30 s after a fire, which the list has, and then not for hours: the time counts once.
 func TestAFireShortlyBeforeTheLastReportCountsOnce(t *testing.T) {
 	bubble(t, func(t *rig) {

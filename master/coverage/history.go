@@ -129,32 +129,32 @@ func (s *HistoryStore) Read(ctx context.Context, hours []int64,
 	return unreadable, nil
 }
 
-// Merge adds cells, sorted by entry and peel, to an hour, and returns all cells of the hour. It writes nothing if the
-// hour has them already, or if what is stored of the hour cannot be read; then the error is [ErrUnreadable].
-func (s *HistoryStore) Merge(ctx context.Context, hour int64, cells []HistoryCell) (all []HistoryCell, err error) {
+// Merge adds cells, sorted by entry and peel, to an hour. It writes nothing if the hour has them already, or if what is
+// stored of the hour cannot be read; then the error is [ErrUnreadable].
+func (s *HistoryStore) Merge(ctx context.Context, hour int64, cells []HistoryCell) (err error) {
 	for range attempts {
-		if all, err = s.merge(ctx, hour, cells); !bucket.IsConflict(err) {
+		if err = s.merge(ctx, hour, cells); !bucket.IsConflict(err) {
 			break
 		}
 		select {
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return ctx.Err()
 		case <-time.After(rand.N(maxPause)): // a cluster may still be storing what another master wrote
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("cannot write the history of schedules of %s: %w", text(hour), err)
+		return fmt.Errorf("cannot write the history of schedules of %s: %w", text(hour), err)
 	}
-	return all, nil
+	return nil
 }
 
 // text writes an hour for people.
 func text(hour int64) string { return time.Unix(hour*3600, 0).UTC().Format("2006-01-02 15:04 UTC") }
 
-func (s *HistoryStore) merge(ctx context.Context, hour int64, cells []HistoryCell) (all []HistoryCell, err error) {
+func (s *HistoryStore) merge(ctx context.Context, hour int64, cells []HistoryCell) error {
 	stream, err := s.js.Stream(ctx, wire.StreamCoverage)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	var have []HistoryCell
 	last := uint64(0)
@@ -162,23 +162,23 @@ func (s *HistoryStore) merge(ctx context.Context, hour int64, cells []HistoryCel
 	switch {
 	case errors.Is(err, jetstream.ErrMsgNotFound):
 	case err != nil:
-		return nil, err
+		return err
 	default:
 		last = m.Sequence
 		if have, err = decode(m.Data); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	all = MergeHistory(have, cells)
+	all := MergeHistory(have, cells)
 	if last > 0 && slices.EqualFunc(all, have, HistoryCell.Equal) {
-		return all, nil
+		return nil
 	}
 	data, err := encode(all)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	_, err = s.js.Publish(ctx, subjectOf(hour), data, jetstream.WithExpectLastSequencePerSubject(last))
-	return all, err
+	return err
 }
 
 // version is the first byte of an encoded hour. The order of [verdict.Counts.Numbers], and the numbers of

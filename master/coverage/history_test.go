@@ -109,10 +109,7 @@ func TestTwoMastersMergeOneHour(t *testing.T) {
 		done := make(chan error)
 		for part := range slices.Chunk(cells, 30) {
 			s := OpenHistory(b.JetStream(t))
-			go func() {
-				_, err := s.Merge(context.Background(), 490_000, part)
-				done <- err
-			}()
+			go func() { done <- s.Merge(context.Background(), 490_000, part) }()
 		}
 		for range 4 {
 			if err := <-done; err != nil {
@@ -145,7 +142,7 @@ func TestMastersOfAClusterMergeOneHour(t *testing.T) {
 		mine := slices.DeleteFunc(slices.Clone(cells), func(c HistoryCell) bool { return c.Peel != target.PeelID(fmt.Sprintf("web-%05d.example.com", i)) })
 		for hour := range int64(hours) {
 			merging.Go(func() {
-				if _, err := OpenHistory(js).Merge(t.Context(), hour, mine); err != nil {
+				if err := OpenHistory(js).Merge(t.Context(), hour, mine); err != nil {
 					t.Error(err)
 				}
 			})
@@ -180,7 +177,7 @@ func TestAnHourThatCannotBeReadIsLeftAlone(t *testing.T) {
 			if _, err := js.Publish(t.Context(), subjectOf(hour), []byte(data)); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := s.Merge(t.Context(), hour, fleet(1, 1)); !errors.Is(err, ErrUnreadable) {
+			if err := s.Merge(t.Context(), hour, fleet(1, 1)); !errors.Is(err, ErrUnreadable) {
 				t.Errorf("hour %d: %v", hour, err)
 			}
 			stream, err := js.Stream(t.Context(), wire.StreamCoverage)
@@ -247,7 +244,7 @@ func TestTheSumsOfNewHoursAreReadAgain(t *testing.T) {
 		merge := func(peel target.PeelID, hour int64) {
 			t.Helper()
 			cell := HistoryCell{Entry: "backup", Peel: peel, Counts: verdict.Counts{Expected: 1, Ran: 1}}
-			if _, err := past.Merge(t.Context(), hour, []HistoryCell{cell}); err != nil {
+			if err := past.Merge(t.Context(), hour, []HistoryCell{cell}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"hash/maphash"
-	"slices"
 	"time"
 
 	"github.com/seed-c01c3da5/zester/master/coverage/join"
@@ -23,8 +22,7 @@ const (
 )
 
 // keep writes the verdicts that have changed to the history, until ctx ends. What is not written when a master stops is
-// in the reports, so that the next one writes it. Each hour is written once more when it is over, to adopt what other
-// masters know of it.
+// in the reports, so that the next one writes it.
 func (t *Table) keep(ctx context.Context) {
 	written := map[int64]uint64{} // digest of the verdicts, by hour
 	every := time.NewTicker(keepEvery)
@@ -55,12 +53,6 @@ func (t *Table) keep(ctx context.Context) {
 // whoever wrote it, such as a master of a newer version, has the verdicts too.
 func (t *Table) keepOnce(ctx context.Context, written map[int64]uint64) (failed error) {
 	digests := t.digests()
-	over := join.HourOf(t.clock.now().Add(-2*keepEvery)) - 1 // all masters have written the hours before it
-	for hour := range digests {
-		if hour < over {
-			digests[hour]++ // so that it is written again
-		}
-	}
 	var unreadable []time.Time
 	for hour, digest := range digests {
 		if written[hour] == digest {
@@ -68,8 +60,7 @@ func (t *Table) keepOnce(ctx context.Context, written map[int64]uint64) (failed 
 		}
 	}
 	for hour, cells := range t.cellsOf(func(hour int64) bool { _, changed := digests[hour]; return changed }) {
-		stored, err := t.past.Merge(ctx, hour, cells)
-		switch {
+		switch err := t.past.Merge(ctx, hour, cells); {
 		case errors.Is(err, ErrUnreadable):
 			if t.addUnreadable(hour) {
 				unreadable = append(unreadable, join.StartOf(hour))
@@ -77,8 +68,6 @@ func (t *Table) keepOnce(ctx context.Context, written map[int64]uint64) (failed 
 		case err != nil:
 			failed = errors.Join(failed, err) // another one may be written all the same
 			continue
-		case hour < over:
-			t.adopt(hour, cells, stored)
 		}
 		written[hour] = digests[hour]
 	}
@@ -94,42 +83,6 @@ func (t *Table) keepOnce(ctx context.Context, written map[int64]uint64) (failed 
 		}
 	}
 	return failed
-}
-
-// adopt takes from the stored cells of an hour what other masters know and this one cannot: by how much a clock was
-// wrong before its host booted, and the verdicts on fires of an earlier timing. own are the cells of this table. The
-// counters of an entry do not grow: these fires were before.
-func (t *Table) adopt(hour int64, own, stored []HistoryCell) {
-	peels := map[target.PeelID][]*HistoryCell{}
-	for i := range stored {
-		c := &stored[i]
-		for len(own) > 0 && compare(own[0], *c) < 0 {
-			own = own[1:]
-		}
-		if len(own) == 0 || !own[0].Equal(*c) {
-			peels[c.Peel] = append(peels[c.Peel], c)
-		}
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for id, cells := range peels {
-		p := t.peels[id.Wire()]
-		if p == nil || p.id != id {
-			continue
-		}
-		verdicts := unpack(p.hours, len(p.rows))
-		for _, c := range cells {
-			i, found := slices.BinarySearchFunc(p.rows, c.Entry, compareName)
-			if !found || !p.rows[i].published {
-				continue
-			}
-			was := verdicts[i]
-			h := join.Hour{Hour: hour, Counts: c.Counts, Reasons: c.Reasons}
-			verdicts[i] = join.Adopt(was, h)
-			t.total(c.Entry, true).replace(was, verdicts[i])
-		}
-		p.hours = pack(verdicts)
-	}
 }
 
 // addUnreadable notes an hour of the history that this master cannot read; new is false if it is known.

@@ -201,20 +201,6 @@ func Replace(before, report []Hour, of Bounds) (list []Hour) {
 	return list
 }
 
-// Adopt returns the verdicts of a list, with an hour as another master has stored it if that accounts for more fires.
-func Adopt(list []Hour, stored Hour) []Hour {
-	i, found := slices.BinarySearchFunc(list, stored.Hour, compareHour)
-	end := i
-	if found {
-		end++
-	}
-	best := Replace([]Hour{stored}, list[i:end], Bounds{})
-
-	return slices.Concat(list[:i], best, list[end:])
-}
-
-func compareHour(h Hour, hour int64) int { return cmp.Compare(h.Hour, hour) }
-
 // An Absence is what is known of an entry of a peel that does not report.
 type Absence struct {
 	Next   int64 // Unix time of the next fire, as the peel has announced it; 0: it has not
@@ -255,7 +241,9 @@ func (p *Plan) Away(before []Hour, a Absence) []Hour {
 			}
 		}
 
-		i, found := slices.BinarySearchFunc(list, hour, compareHour)
+		i, found := slices.BinarySearchFunc(list, hour, func(h Hour, hour int64) int {
+			return cmp.Compare(h.Hour, hour)
+		})
 		if !found {
 			list = slices.Insert(list, i, Hour{Hour: hour})
 		}

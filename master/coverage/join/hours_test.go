@@ -3,7 +3,6 @@ package join_test
 import (
 	"fmt"
 	"runtime"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -214,34 +213,5 @@ func TestAnEntryWithoutFiresTakesNoListOfAllHours(t *testing.T) {
 	runtime.ReadMemStats(&after)
 	if took := (after.TotalAlloc - before.TotalAlloc) / entries; took >= list {
 		t.Errorf("an entry without fires takes %d bytes, a list of all hours more than %d", took, list)
-	}
-}
-
-func TestAnHourOfAnotherMasterIsAdoptedIfItAccountsForMore(t *testing.T) {
-	hour := func(n int64, c verdict.Counts) join.Hour { return join.Hour{Hour: n, Counts: c} }
-	some, more := verdict.Counts{Expected: 3, Ran: 2, Unknown: 1}, verdict.Counts{Expected: 4, Ran: 2, Missed: 2}
-	other := verdict.Counts{Expected: 4, Missed: 2, Unknown: 2}
-	before, after := hour(5, more), hour(9, more)
-	for name, c := range map[string]struct {
-		own, stored verdict.Counts
-		want        verdict.Counts
-	}{
-		"it accounts for more": {some, more, more},
-		"it accounts for less": {more, some, more},
-		"for as many":          {some, other, some},
-		"there is none here":   {verdict.Counts{}, some, some},
-		"it accounts for none": {verdict.Counts{}, verdict.Counts{Expected: 2, Unknown: 2}, verdict.Counts{}},
-	} {
-		list, want := []join.Hour{before, after}, []join.Hour{before, after}
-		if c.own != (verdict.Counts{}) {
-			list = slices.Insert(list, 1, hour(7, c.own))
-		}
-		if c.want != (verdict.Counts{}) {
-			want = slices.Insert(want, 1, hour(7, c.want))
-		}
-		got := join.Adopt(list, hour(7, c.stored))
-		if !slices.EqualFunc(got, want, func(a, b join.Hour) bool { return a.Hour == b.Hour && a.Equal(&b) }) {
-			t.Errorf("%s: %+v, want %+v", name, got, want)
-		}
 	}
 }
