@@ -1,6 +1,7 @@
 package scheduler_test
 
 import (
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -81,15 +82,16 @@ func TestTheJobOfAnEntryIsThatOfItsNewestSuccess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := start(t, scheduler.Options{})
 		defer h.shut()
-		isStored := true
-		h.store = func(scheduler.Fire) bool { return isStored }
+		var isStored atomic.Bool // a run asks for it
+		isStored.Store(true)
+		h.store = func(scheduler.Fire) bool { return isStored.Load() }
 		h.apply(one(t, "interval: 1h, return_job: true"))
 		time.Sleep(90 * time.Minute)
 		if e := h.entry("e"); e.Job == "" || e.Job != e.Last[0].Job {
 			t.Errorf("after a success that was reported: %q, want that of %+v", e.Job, e.Last)
 		}
 
-		isStored = false
+		isStored.Store(false)
 		time.Sleep(time.Hour)
 		if e := h.entry("e"); len(e.Last) != 2 || e.Job != "" {
 			t.Errorf("after a success that was not reported: %q, want none; %+v", e.Job, e.Last)
