@@ -70,7 +70,7 @@ type Access struct {
 	Peels   int         `json:"peels,omitempty"` // of a job: how many peels its target selects now
 }
 
-// AccessPage is who may send a request now, by name.
+// AccessPage has the people who may send a request now, by name.
 type AccessPage struct {
 	People []Access `json:"people"`
 	Peels  int      `json:"peels,omitempty"` // of a job: how many peels its target selects now
