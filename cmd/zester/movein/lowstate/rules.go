@@ -343,7 +343,7 @@ func user(c *conversion) error {
 	return gid(c)
 }
 
-// members reads the list of the members of a group.
+// members converts the members of a group.
 func members(c *conversion) error {
 	_, adds := c.left["addusers"]
 	if _, sets := c.left["members"]; sets && adds {
