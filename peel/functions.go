@@ -11,6 +11,7 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/mask"
 	"github.com/seed-c01c3da5/zester/peel/module"
 	"github.com/seed-c01c3da5/zester/peel/prompt"
+	"github.com/seed-c01c3da5/zester/peel/survey"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
@@ -65,20 +66,50 @@ func (p *Peel) settingsGet(_ context.Context, call module.Call) (any, error) {
 		return nil, fmt.Errorf("no setting %q at commit %q", key, now.revision().Commit.Short())
 	}
 	r := settingsResult{revision: now.revision(), Settings: value.Any()}
-	if to, asked := call.Args[catalogue.SecretsTo].(string); asked {
-		if call.User == "" {
-			return nil, errors.New("a schedule cannot ask for secrets")
-		}
-		k, err := settings.ParseKey(to)
-		if err != nil {
-			return nil, err
-		}
-		if r.Secrets, err = settings.SealValue(value.Reveal(), k, p.key.pair); err != nil {
-			return nil, err
-		}
-		p.log.Info("secrets shown", "key", key, "user", call.User)
+	var err error
+	r.Secrets, err = p.seal(call, key, value.Reveal)
+	return r, err
+}
+
+// seal seals a value to the key in a request, and logs what was shown to whom. Without a key it returns nil.
+func (p *Peel) seal(call module.Call, what string, value func() any) (*settings.Sealed, error) {
+	to, isAsked := call.Args[catalogue.SecretsTo].(string)
+	if !isAsked {
+		return nil, nil
 	}
-	return r, nil
+	if call.User == "" {
+		return nil, errors.New("a schedule cannot ask for secrets")
+	}
+	key, err := settings.ParseKey(to)
+	if err != nil {
+		return nil, err
+	}
+	sealed, err := settings.SealValue(value(), key, p.key.pair)
+	if err != nil {
+		return nil, err
+	}
+	p.log.Info("secrets shown", "key", what, "user", call.User)
+	return sealed, nil
+}
+
+// hostRoot is the root directory of the host. Tests replace it.
+var hostRoot = "/"
+
+// cronTables is cron.tables. A table may have secrets, and everybody who may see jobs can read the result: the texts are
+// only in what is sealed to the key in the request. The secrets of settings are masked there too, because whoever moves
+// in writes the texts into a repo.
+func (p *Peel) cronTables(_ context.Context, call module.Call) (any, error) {
+	found := survey.ReadCron(hostRoot)
+	shown := found.Plain()
+	var err error
+	shown.Sealed, err = p.seal(call, "tables of cron", func() any {
+		now := p.current.Load()
+		for i := range found.Tables {
+			found.Tables[i].Text = now.mask.Text(found.Tables[i].Text)
+		}
+		return found.Tables
+	})
+	return shown, err
 }
 
 func (p *Peel) factsItems(context.Context, module.Call) (any, error) { return *p.facts.Load(), nil }
@@ -130,6 +161,7 @@ func (p *Peel) addFunctions() {
 		"settings.get":     p.settingsGet,
 		"facts.items":      p.factsItems,
 		"facts.get":        p.factsGet,
+		"cron.tables":      p.cronTables,
 		"schedule.list":    p.scheduleList,
 		"schedule.next":    withArgs(p.scheduleNext),
 		"schedule.fires":   withArgs(p.scheduleFires),

@@ -23,8 +23,8 @@ func (s *secretive) ask(spec *job.Spec) error {
 	if !s.show {
 		return nil
 	}
-	if spec.Function != "settings.get" {
-		return usageError("--show-secrets is for settings.get: %s shows no secrets", spec.Function)
+	if f, _ := catalogue.Lookup(spec.Function); !f.HasSecrets() {
+		return usageError("--show-secrets is for settings.get and cron.tables: %s shows no secrets", spec.Function)
 	}
 	opener, err := settings.NewOpener()
 	if err != nil {
@@ -51,7 +51,11 @@ func (s *secretive) open(r *wire.Return) *wire.Return {
 	}
 	data = maps.Clone(data)
 	delete(data, "secrets")
-	data["settings"] = value
+	if _, isTables := data["tables"]; isTables {
+		data["tables"] = value
+	} else {
+		data["settings"] = value
+	}
 	opened.Data = data
 	return &opened
 }

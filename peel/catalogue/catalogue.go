@@ -60,6 +60,12 @@ var (
 	scheduleReason = Param{Name: "reason", Type: String, Doc: "why, for the record"}
 )
 
+var secretsTo = Param{
+	Name: SecretsTo,
+	Type: String,
+	Doc:  "public X25519 key to which the secrets are sealed; --show-secrets makes one",
+}
+
 // functions is the catalogue, sorted by name.
 var functions = sorted(slices.Concat(otherFunctions, stateReads, hostFunctions, stateRuns))
 
@@ -106,6 +112,12 @@ var otherFunctions = []Function{
 				Doc:  "bytes kept of stdout and of stderr each, up to 458752; default 262144",
 			},
 		},
+	},
+	{
+		Name: "cron.tables", ReadOnly: true,
+		Doc: "The tables of cron that the host has, and the files that cron skips. The texts may have secrets: they " +
+			"are only in what is sealed.",
+		Params: []Param{secretsTo},
 	},
 	{
 		Name: "facts.get", ReadOnly: true, Doc: "One fact of the host.",
@@ -207,11 +219,7 @@ var otherFunctions = []Function{
 				Positional: true,
 				Doc:        "name of the value; keys of a path are separated by colons",
 			},
-			{
-				Name: SecretsTo,
-				Type: String,
-				Doc:  "public X25519 key to which the value is sealed with its secrets; --show-secrets makes one",
-			},
+			secretsTo,
 		},
 	},
 	{Name: "settings.items", ReadOnly: true, Doc: "All settings in force, and the commit of the peel's document."},
@@ -255,6 +263,11 @@ const SecretsTo = "secrets_to"
 func AsksForSecrets(args map[string]any) bool {
 	_, asks := args[SecretsTo]
 	return asks
+}
+
+// HasSecrets reports whether the result of a function has secrets if they are requested.
+func (f Function) HasSecrets() bool {
+	return slices.ContainsFunc(f.Params, func(p Param) bool { return p.Name == SecretsTo })
 }
 
 // Functions returns all functions, sorted by name.

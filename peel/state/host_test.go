@@ -38,6 +38,9 @@ func call(t *testing.T, function, id string, args map[string]any) wire.Result {
 func TestThePeelHasEveryFunctionOfTheCatalogueForStatesAndHosts(t *testing.T) {
 	all := NewFunctions(FunctionsOptions{}).All()
 	for _, f := range catalogue.Functions() {
+		if f.HasSecrets() {
+			continue // package survey reads them, and the peel seals them
+		}
 		name, _, _ := strings.Cut(f.Name, ".")
 		if _, has := all[f.Name]; !has && slices.Contains([]string{"state", "file", "pkg", "pkgrepo", "service", "user", "group", "cron", "ssh_auth", "host", "sysctl", "timezone", "mount", "debconf", "git"}, name) {
 			t.Errorf("no code for %s", f.Name)
