@@ -137,6 +137,8 @@ func TestErrorsNameTheValueAndWhatToDo(t *testing.T) {
 		{"import salt low.json", exitUsage, "where to? Give the directory of the new config repo as --out\nHELP zester import salt"},
 		{"import salt low.json --out repo --secrets repo/settings", exitUsage, "cannot keep secrets in repo/settings, which is in the repo repo: name another directory as --secrets\nHELP zester import salt"},
 		{"import crontab", exitUsage, "which tables? Write zester import crontab /etc/crontab /etc/cron.d/*\nHELP zester import crontab"},
+		{"import host", exitUsage, "which hosts? Write zester import host web-01 web-02 --out fleet\nHELP zester import host"},
+		{"import host web-01", exitUsage, "where to? Give the directory of the new config repo as --out\nHELP zester import host"},
 		{"lint " + dir, exitFailed, "cannot open the config repo: lstat " + dir + ": no such file or directory"},
 	} {
 		args := strings.Fields(c.typed)

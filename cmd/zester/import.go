@@ -42,7 +42,8 @@ func (a *app) importCommand() *cobra.Command {
 		RunE: func(_ *cobra.Command, files []string) error { return a.importCrontabs(files, user) },
 	}
 	crontab.Flags().StringVar(&user, "user", "", "`NAME` of the user whose tables these are")
-	return group("import", "Move in from other programs", crontab, a.importSaltCommand(), a.importCheckCommand())
+	return group("import", "Move in from other programs", crontab, a.importHostCommand(),
+		a.importSaltCommand(), a.importCheckCommand())
 }
 
 func (a *app) importCrontabs(files []string, user string) error {

@@ -110,6 +110,7 @@ import crontab /etc/crontab /etc/cron.d/* > settings/cron/base.yaml
 import crontab --user deploy /var/spool/cron/crontabs/deploy
 import crontab --user deploy -             # standard input`},
 
+	"import host": {onBus, "import host web-01 web-02 --out fleet\nimport host '*' --out fleet"},
 	"import check": {asks | flagHeaders | formsWide, `
 import check '*'
 import check 'web-*' --timeout 20m

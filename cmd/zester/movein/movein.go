@@ -1,4 +1,5 @@
-// Package movein turns tables of cron into settings, with a proof that the times are the same. Call [Crontabs].
+// Package movein turns tables of cron into settings, with a proof that the times are the same. Call [Crontabs] for one
+// settings file, or [Hosts] for those of the tables of a fleet.
 //
 // Each line becomes an entry, or a [Row] that says why it does not. The proof reads the written settings as a peel
 // reads them, and compares the times of each entry with those at which the cronie daemon starts the job (package
@@ -20,6 +21,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"github.com/seed-c01c3da5/zester/settings/private"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/schedule/cron"
 	"github.com/seed-c01c3da5/zester/settings/schedule/crontab"
@@ -33,6 +35,9 @@ type Table struct {
 	Name string // of its file, for comments and messages
 	Text string
 	User string // whose table it is; empty if its lines name their user
+
+	hosts     string // that have it, for comments
+	isGuarded bool   // lines that look as if they had a secret become no entry
 }
 
 // A Row is a line that became no entry.
@@ -53,29 +58,52 @@ type Imported struct {
 
 // Crontabs turns tables into one settings file. now is where the proof begins.
 func Crontabs(tables []Table, now time.Time) (Imported, error) {
-	w := writer{names: map[string]bool{}, entries: &yaml.Node{Kind: yaml.MappingNode}}
+	w := newWriter(map[string]bool{})
 	for _, t := range tables {
-		jobs, refused, err := crontab.Parse(t.Text, t.User)
-		if err != nil {
-			return Imported{}, fmt.Errorf("cannot read %s: %w", t.Name, err)
+		if err := w.table(t, now); err != nil {
+			return Imported{}, err
 		}
-		first := len(w.rows)
-		for _, r := range refused {
-			w.rows = append(w.rows, Row{t.Name, r.Line, r.Text, "cron does not run this line: " + r.Reason})
-		}
-		for _, j := range jobs {
-			compared, err := w.add(t, j, now)
-			if err != nil {
-				w.rows = append(w.rows, Row{t.Name, j.Line, j.Text, err.Error()})
-				continue
-			}
-			w.times += compared
-		}
-		sorting.Stable(w.rows[first:], func(a, b Row) int { return a.Line - b.Line })
 	}
 	text, err := w.file(tables)
-	return Imported{text, len(w.names), w.times, w.rows}, err
+	return Imported{text, w.count(), w.times, w.rows}, err
 }
+
+// newWriter returns a writer whose entries have none of the taken names. It adds their names.
+func newWriter(taken map[string]bool) *writer {
+	return &writer{names: taken, entries: &yaml.Node{Kind: yaml.MappingNode}}
+}
+
+// table adds the lines of a table.
+func (w *writer) table(t Table, now time.Time) error {
+	jobs, refused, err := crontab.Parse(t.Text, t.User)
+	if err != nil {
+		return fmt.Errorf("cannot read %s: %w", t.Name, err)
+	}
+	first := len(w.rows)
+	for _, r := range refused {
+		w.refuse(t, r.Line, r.Text, "cron does not run this line: "+r.Reason)
+	}
+	for _, j := range jobs {
+		compared, err := w.add(t, j, now)
+		if err != nil {
+			w.refuse(t, j.Line, j.Text, err.Error())
+			continue
+		}
+		w.times += compared
+	}
+	sorting.Stable(w.rows[first:], func(a, b Row) int { return a.Line - b.Line })
+	return nil
+}
+
+func (w *writer) refuse(t Table, line int, text, reason string) {
+	if t.isGuarded {
+		text, reason = private.Hide(text), private.Hide(reason)
+	}
+	w.rows = append(w.rows, Row{t.Name, line, text, reason})
+}
+
+// count returns how many entries there are.
+func (w *writer) count() int { return len(w.entries.Content) / 2 }
 
 // A writer collects the entries of a settings file.
 type writer struct {
@@ -92,6 +120,9 @@ func (w *writer) add(t Table, j crontab.Job, now time.Time) (int, error) {
 	}
 	if !utf8.ValidString(j.Text) {
 		return 0, errors.New("the line is not UTF-8")
+	}
+	if t.isGuarded && hasSecret(j) {
+		return 0, errSecret
 	}
 	fields, err := fieldsOf(j, now)
 	if err != nil {
@@ -113,7 +144,13 @@ func (w *writer) add(t Table, j crontab.Job, now time.Time) (int, error) {
 }
 
 func comment(t Table, j crontab.Job) string {
-	lines := append(printable(j.Comment), fmt.Sprintf("%s:%d", printable([]string{t.Name})[0], j.Line))
+	lines := printable(j.Comment)
+	if t.isGuarded {
+		for i := range lines {
+			lines[i] = private.Hide(lines[i])
+		}
+	}
+	lines = append(lines, fmt.Sprintf("%s:%d", printable([]string{t.Name})[0], j.Line))
 	if j.MailTo != "" {
 		lines = append(lines, "cron mailed the output to "+printable([]string{j.MailTo})[0]+"; see zester guide alerts")
 	}
@@ -148,8 +185,13 @@ func (w *writer) name(command string) string {
 			break
 		}
 	}
+	return free(base, w.names)
+}
+
+// free returns a name that is not taken.
+func free(base string, taken map[string]bool) string {
 	name := base
-	for n := 2; w.names[name]; n++ {
+	for n := 2; taken[name]; n++ {
 		name = fmt.Sprintf("%s-%d", base, n)
 	}
 	return name
@@ -256,9 +298,13 @@ func set(fields *yaml.Node, key string, value any) {
 func (w *writer) file(tables []Table) ([]byte, error) {
 	var b bytes.Buffer
 	for _, t := range tables {
-		fmt.Fprintf(&b, "# From %s.\n", printable([]string{t.Name})[0])
+		from := t.Name
+		if t.hosts != "" {
+			from += " of " + t.hosts
+		}
+		fmt.Fprintf(&b, "# From %s.\n", printable([]string{from})[0])
 	}
-	if len(w.names) > 0 {
+	if w.count() > 0 {
 		text, err := encode("schedule", w.entries)
 		if err != nil {
 			return nil, err

@@ -1,12 +1,13 @@
 package lowstate
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/seed-c01c3da5/zester/cmd/zester/movein/apart"
 )
 
 // A file is a settings file with states, and the hosts that get it.
@@ -63,7 +64,7 @@ func group(hosts []host) ([]*file, error) {
 		}
 		for _, f := range of {
 			var hint string
-			f.expr, hint = t.of(f.hosts)
+			f.expr, hint = t.Of(f.hosts)
 			f.ref = base
 			if len(of) > 1 && len(f.hosts) < len(members) {
 				f.ref += "-" + hint
@@ -149,77 +150,23 @@ func ordered(files []*file, hosts []host) []*file {
 	return out
 }
 
-// targets knows what tells hosts apart.
-type targets struct {
-	all   int
-	ids   []string
-	facts []fact
-}
-
-// A fact is a value of a fact here with the hosts that have it.
-type fact struct {
-	expr, hint string
-	hosts      map[int]bool
-}
-
-// grains are Salt's names of facts, with the names here, the most general first.
-var grains = []struct{ salt, here string }{
-	{"os_family", "os_family"}, {"os", "os"}, {"osrelease", "os_version"}, {"cpuarch", "arch"}, {"domain", "domain"},
+// grains are Salt's names of facts, by the names here.
+var grains = map[string]string{
+	"os_family": "os_family", "os": "os", "os_version": "osrelease", "arch": "cpuarch", "domain": "domain",
 }
 
 // machines are Go's names of processors.
 var machines = map[string]string{"x86_64": "amd64", "aarch64": "arm64", "i686": "386", "armv7l": "arm"}
 
-func newTargets(hosts []host) *targets {
-	t := &targets{all: len(hosts)}
-	at := map[string]int{}
+func newTargets(hosts []host) *apart.Targets {
+	all := make([]apart.Host, len(hosts))
 	for i, h := range hosts {
-		t.ids = append(t.ids, h.ID)
-		for _, g := range grains {
-			value, _ := h.Grains[g.salt].(string)
-			value = strings.ToLower(value)
-			if g.here == "arch" {
-				value = machines[value]
-			}
-			if value == "" || !factValue.MatchString(value) {
-				continue
-			}
-			expr := "G@" + g.here + ":" + value
-			if _, ok := at[expr]; !ok {
-				at[expr] = len(t.facts)
-				t.facts = append(t.facts, fact{expr, strings.ReplaceAll(value, ".", "-"), map[int]bool{}})
-			}
-			t.facts[at[expr]].hosts[i] = true
+		facts := map[string]string{}
+		for _, fact := range apart.Facts {
+			facts[fact], _ = h.Grains[grains[fact]].(string)
 		}
+		facts["arch"] = machines[facts["arch"]]
+		all[i] = apart.Host{ID: h.ID, Facts: facts}
 	}
-	return t
-}
-
-// of returns an expression for hosts, and a word for it: all, a fact, two facts, or their list.
-func (t *targets) of(hosts map[int]bool) (expr, hint string) {
-	if len(hosts) == t.all {
-		return "*", "all"
-	}
-	for _, f := range t.facts {
-		if maps.Equal(f.hosts, hosts) {
-			return f.expr, f.hint
-		}
-	}
-	for i, f := range t.facts {
-		for _, g := range t.facts[i+1:] {
-			both := maps.Clone(f.hosts)
-			maps.DeleteFunc(both, func(h int, _ bool) bool { return !g.hosts[h] })
-			if maps.Equal(both, hosts) {
-				return f.expr + " and " + g.expr, f.hint + "-" + g.hint
-			}
-		}
-	}
-	var ids []string
-	for _, i := range slices.Sorted(maps.Keys(hosts)) {
-		ids = append(ids, t.ids[i])
-	}
-	if len(ids) == 1 {
-		return ids[0], notInRefs.ReplaceAllString(strings.ReplaceAll(ids[0], ".", "-"), "-")
-	}
-	return "L@" + strings.Join(ids, ","), fmt.Sprintf("%d-hosts", len(ids))
+	return apart.New(all, "*")
 }

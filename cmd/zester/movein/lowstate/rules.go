@@ -472,10 +472,9 @@ func answers(c *conversion) error {
 	return nil
 }
 
-// What names of files, settings files and states cannot have, and what values of facts do not need quotes.
+// What names of files, settings files and states cannot have.
 var (
 	notInNames = regexp.MustCompile(`[^A-Za-z0-9_.-]+`)
 	notInRefs  = regexp.MustCompile(`[^A-Za-z0-9_.-]+`)
-	factValue  = regexp.MustCompile(`^[a-z0-9_.-]+$`)
 	notInIDs   = regexp.MustCompile(`[^A-Za-z0-9_./@+-]+`)
 )

@@ -348,7 +348,7 @@ func schedules(files []*file, hosts []host, hidden secrets, now time.Time, repor
 		taken[f.ref] = true
 	}
 	for _, f := range out {
-		expr, hint := t.of(f.hosts)
+		expr, hint := t.Of(f.hosts)
 		f.expr, f.ref = expr, "salt-schedule"
 		if len(out) > 1 {
 			f.ref += "-" + hint

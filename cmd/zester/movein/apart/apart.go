@@ -1,0 +1,105 @@
+// Package apart finds target expressions that tell hosts apart: [Targets.Of]. Facts are preferred to lists of hosts, so
+// that a new host gets what hosts like it have.
+package apart
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Facts are the facts that expressions have, the most general first.
+var Facts = []string{"os_family", "os", "os_version", "arch", "domain"}
+
+// A Host is a host with the values of [Facts] that it has.
+type Host struct {
+	ID    string
+	Facts map[string]string
+}
+
+// Targets knows what tells hosts apart.
+type Targets struct {
+	all   string // an expression for all hosts
+	ids   []string
+	facts []fact
+}
+
+// A fact is a value of a fact with the hosts that have it.
+type fact struct {
+	expr, hint string
+	hosts      map[int]bool
+}
+
+// New returns the targets of hosts. all is an expression that selects these hosts.
+func New(hosts []Host, all string) *Targets {
+	t := &Targets{all: all}
+	at := map[string]int{}
+	for i, h := range hosts {
+		t.ids = append(t.ids, h.ID)
+		for _, name := range Facts {
+			value := strings.ToLower(h.Facts[name])
+			if value == "" || hint(value) != value {
+				continue
+			}
+			expr := "G@" + name + ":" + value
+			if _, ok := at[expr]; !ok {
+				at[expr] = len(t.facts)
+				t.facts = append(t.facts, fact{expr, strings.ReplaceAll(value, ".", "-"), map[int]bool{}})
+			}
+			t.facts[at[expr]].hosts[i] = true
+		}
+	}
+	return t
+}
+
+// hint returns a text with - in place of what the name of a settings file cannot have.
+func hint(text string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', strings.ContainsRune("_.-", r):
+			return r
+		}
+		return '-'
+	}, text)
+}
+
+// Of returns an expression for hosts, and a word for it: all, a fact, two facts, or their list.
+func (t *Targets) Of(hosts map[int]bool) (expr, word string) {
+	if len(hosts) == len(t.ids) {
+		return t.all, "all"
+	}
+	for _, f := range t.facts {
+		if maps.Equal(f.hosts, hosts) {
+			return t.within(f.expr), f.hint
+		}
+	}
+	for i, f := range t.facts {
+		for _, g := range t.facts[i+1:] {
+			both := maps.Clone(f.hosts)
+			maps.DeleteFunc(both, func(h int, _ bool) bool { return !g.hosts[h] })
+			if maps.Equal(both, hosts) {
+				return t.within(f.expr + " and " + g.expr), f.hint + "-" + g.hint
+			}
+		}
+	}
+	var ids []string
+	for _, i := range slices.Sorted(maps.Keys(hosts)) {
+		ids = append(ids, t.ids[i])
+	}
+	if len(ids) == 1 {
+		return ids[0], hint(strings.ReplaceAll(ids[0], ".", "-"))
+	}
+	return "L@" + strings.Join(ids, ","), strconv.Itoa(len(ids)) + "-hosts"
+}
+
+// within returns the hosts of an expression that are among all hosts.
+func (t *Targets) within(expr string) string {
+	switch {
+	case t.all == "*":
+		return expr
+	case strings.ContainsAny(t.all, " ("):
+		return "(" + t.all + ") and " + expr
+	}
+	return t.all + " and " + expr
+}
