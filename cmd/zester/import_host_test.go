@@ -47,7 +47,9 @@ func TestEachPeelIsAHostAFailureOrSilent(t *testing.T) {
 // FuzzCronTables has peels answer anything to cron.tables.
 func FuzzCronTables(f *testing.F) {
 	for _, data := range []any{
-		survey.Cron{}, "text", map[string]any{"tables": 1},
+		survey.Cron{},
+		"text",
+		map[string]any{"tables": 1},
 		survey.Cron{
 			Tables:  []survey.Table{{File: "/etc/crontab\n\x1b", User: "a\nb", Text: "0 1 * * * x\x00\n* * * * * root %\n"}},
 			Skipped: []survey.Skip{{File: "\x1b[2J", Reason: "\u202e"}}, Timers: []string{"a\n"},
