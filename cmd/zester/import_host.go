@@ -148,7 +148,9 @@ func cronOf(r *wire.Return) (cron survey.Cron, err error) {
 	}
 	for _, t := range cron.Tables {
 		if t.Text == "" && t.Bytes > 0 {
-			return cron, errors.New("the tables came without their texts; the bus may have too small a message for them")
+			return cron, errors.New(
+				"the tables came without their texts; the bus may have too small a message for them",
+			)
 		}
 	}
 	return cron, nil
