@@ -96,8 +96,8 @@ func (p *Peel) seal(call module.Call, what string, value func() any) (*settings.
 var hostRoot = "/"
 
 // cronTables is cron.tables. A table may have secrets, and everybody who may see jobs can read the result. So the texts
-// are only in what is sealed to the key in the request. The secrets of settings are masked there too, because whoever moves
-// in writes the texts into a repo.
+// are only in what is sealed to the key in the request. The secrets of settings are masked there too, because whoever
+// moves in writes the texts into a repo.
 func (p *Peel) cronTables(_ context.Context, call module.Call) (any, error) {
 	found := survey.ReadCron(hostRoot)
 	shown := found.Plain()

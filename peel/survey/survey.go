@@ -1,7 +1,7 @@
 // Package survey reads what a host already has, for `zester import host`. [ReadCron] reads its tables of cron.
 //
-// It changes nothing, follows no link to a file, and reads what cron runs. For a file that cron skips, or that could not
-// be read, the result says why. All that it reads is bounded, so the result fits into a message of the bus.
+// It changes nothing, follows no link to a file, and reads what cron runs. For a file that cron skips, or that could
+// not be read, the result says why. All that it reads is bounded, so the result fits into a message of the bus.
 //
 // Known gaps: cronie and the cron of Debian skip different names in /etc/cron.d. A host with
 // /var/spool/cron/crontabs is taken for one with the cron of Debian. Tables that are symbolic links are not read.
