@@ -157,6 +157,7 @@ func (p *Peel) addPrompt() error {
 // addFunctions registers the functions that read or change the peel itself.
 func (p *Peel) addFunctions() {
 	for name, do := range map[string]func(context.Context, module.Call) (any, error){
+		catalogue.Wipe:     p.wipe,
 		"settings.items":   p.settingsItems,
 		"settings.get":     p.settingsGet,
 		"facts.items":      p.factsItems,

@@ -93,10 +93,12 @@ type Peel struct {
 
 	scheduleReport *report.Reporter
 
-	stopping chan struct{} // closed when the peel stops
+	removed  chan *RemovedError // gets one value when peel.wipe has removed the host from the fleet
+	stopping chan struct{}      // closed when the peel stops
 }
 
-// New checks the options and opens the peel's files. It neither connects nor runs anything.
+// New checks the options and opens the peel's files. It neither connects nor runs anything. If peel.wipe has removed
+// the host from the fleet, the error is a [RemovedError].
 func New(o Options) (*Peel, error) {
 	if _, err := target.ParsePeelID(string(o.ID)); err != nil {
 		return nil, err
@@ -116,7 +118,11 @@ func New(o Options) (*Peel, error) {
 	if err := private.Make(o.DataDir); err != nil {
 		return nil, err
 	}
+	if err := checkRemoval(o.DataDir); err != nil {
+		return nil, err
+	}
 	p := &Peel{o: o, log: o.Log.With("peel", o.ID), registry: module.New(), stopping: make(chan struct{})}
+	p.removed = make(chan *RemovedError, 1)
 	p.due.report = newSignal()
 	p.due.facts = newSignal()
 	p.due.stateRun = newSignal()
@@ -200,7 +206,8 @@ func (p *Peel) open() (err error) {
 func (p *Peel) path(name string) string { return filepath.Join(p.o.DataDir, name) }
 
 // Run runs the schedule, keeps connected and serves requests until ctx ends. Running functions then get a bounded time,
-// and results that cannot be sent stay in the outbox. Run can be called once.
+// and results that cannot be sent stay in the outbox. Run can be called once. If the error is a [RemovedError], the
+// caller has to call [DeleteData].
 func (p *Peel) Run(ctx context.Context) error {
 	err := p.run(ctx)
 	p.outbox.Close()
@@ -241,9 +248,13 @@ func (p *Peel) run(ctx context.Context) error {
 	g.Go(func() error { p.followSettings(ctx, updates); return nil })
 	g.Go(func() error { return p.communicate(ctx, after, updates, scheduleEnded) })
 	g.Go(func() error { p.awaitReplace(ctx, leave); return nil })
+	g.Go(func() error { p.awaitRemoval(ctx, leave); return nil })
 	err := g.Wait()
 	if err == nil && context.Cause(running) == ErrReplaced {
 		return ErrReplaced
+	}
+	if removal, ok := errors.AsType[*RemovedError](context.Cause(running)); ok && err == nil {
+		return removal
 	}
 	return err
 }
@@ -288,6 +299,9 @@ func (p *Peel) communicate(ctx context.Context, after uint64, updates chan<- set
 	in.close()
 	if err == nil {
 		<-scheduleEnded
+	}
+	if _, removed := errors.AsType[*RemovedError](context.Cause(ctx)); removed {
+		p.sendAll()
 	}
 	stop()
 	<-sent

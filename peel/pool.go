@@ -60,7 +60,7 @@ type workerPool struct {
 type queues struct {
 	readers  errgroup.Group // read-only requests that run
 	host     chan *request  // requests that change the host
-	schedule chan *request  // requests that change the schedule
+	schedule chan *request  // requests that change the schedule, or end it
 	prompts  chan *request  // requests that ask a model, which can take minutes
 }
 
@@ -123,7 +123,7 @@ func (w *workerPool) enqueue(r *request) bool {
 	}
 	queue := q.host
 	switch {
-	case strings.HasPrefix(r.Function, "schedule."):
+	case strings.HasPrefix(r.Function, "schedule."), r.Function == catalogue.Wipe:
 		queue = q.schedule
 	case r.Function == catalogue.Prompt:
 		queue = q.prompts

@@ -93,6 +93,9 @@ func (p *Peel) onDirect(msg *nats.Msg, pool *workerPool) {
 	switch {
 	case req.V > wire.Version:
 		p.reply(r, versionTooNew(req.V))
+	case req.Function == catalogue.Wipe:
+		p.reply(r, failure("a direct request cannot run %s, because no master would record it: "+
+			"send it through a master", catalogue.Wipe))
 	case catalogue.AsksForSecrets(req.Args):
 		p.reply(
 			r, failure(

@@ -8,7 +8,7 @@
 //
 // SIGTERM and SIGINT stop the daemon in order; a second one ends the process at once. SIGHUP reads the configuration
 // again and applies the log level; other changes need a restart. The exit code is 0 after a stop by a signal, 1 after
-// an error of the daemon or its configuration, and 64 for wrong flags.
+// an error of the daemon or its configuration, 64 for wrong flags, and 78 after a [FinalError].
 //
 // SIGUSR1 asks a peel to start the program that is now at the path of its own, in its place, when no command runs.
 package daemon
@@ -31,11 +31,13 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/dial"
 )
 
-// Exit codes. exitUsage is EX_USAGE of sysexits.h.
+// Exit codes. exitUsage and exitFinal are EX_USAGE and EX_CONFIG of sysexits.h; units name exitFinal in
+// RestartPreventExitStatus.
 const (
 	exitOK     = 0
 	exitFailed = 1
 	exitUsage  = 64
+	exitFinal  = 78
 )
 
 // A Config is a daemon's configuration: a pointer to a struct that strictyaml can decode.
@@ -62,6 +64,12 @@ type Daemon struct {
 
 // ErrReplace is the error of a daemon that makes room for the program that is now at the path of its own.
 var ErrReplace = errors.New("another program takes the place of this one")
+
+// A FinalError is an error that the same program would have again after each restart.
+type FinalError struct{ Err error }
+
+func (e *FinalError) Error() string { return e.Err.Error() }
+func (e *FinalError) Unwrap() error { return e.Err }
 
 // Main runs the program with the arguments in os.Args and returns the exit code. The names of its environment variables
 // begin with env. defaults returns a configuration with the default values. The first argument can be the name of a
@@ -186,6 +194,9 @@ func (p *program) fail(err error) int {
 	if _, ok := errors.AsType[*usageError](err); ok {
 		fmt.Fprintf(p.errOut, "hint: %s --help shows the flags\n", p.name)
 		return exitUsage
+	}
+	if _, ok := errors.AsType[*FinalError](err); ok {
+		return exitFinal
 	}
 	if bus, ok := errors.AsType[*dial.BusError](err); ok && bus.Hint != "" {
 		fmt.Fprintln(p.errOut, "hint:", bus.Hint)

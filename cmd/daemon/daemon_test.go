@@ -48,6 +48,7 @@ func TestExitCodes(t *testing.T) {
 		{"wrong usage", started, []string{"--replica=1"}, 64, "", "hint: zester-sample --help"},
 		{"an end", end(nil), nil, 0, "", ""},
 		{"an error", end(stopped), nil, 1, "", "zester: the bus is gone\n"},
+		{"an error after which no restart helps", end(&FinalError{stopped}), nil, 78, "", "zester: the bus is gone\n"},
 		{"canceled though nobody asked for it", end(context.Canceled), nil, 1, "", "zester: context canceled\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -110,7 +110,7 @@ func (c *Config) Prepare(log *slog.Logger) (d daemon.Daemon, err error) {
 			return &daemon.ValueError{Flag: "data-dir", Err: err}
 		}
 		if err != nil {
-			return err
+			return removed(err)
 		}
 		g, ctx := errgroup.WithContext(ctx)
 		if c.Join != "" {
@@ -122,12 +122,30 @@ func (c *Config) Prepare(log *slog.Logger) (d daemon.Daemon, err error) {
 		}
 		ready()
 		g.Go(func() error { return p.Run(ctx) })
-		if err := g.Wait(); !errors.Is(err, peel.ErrReplaced) {
+		switch err := g.Wait(); {
+		case errors.Is(err, peel.ErrReplaced):
+			return daemon.ErrReplace
+		case isRemoval(err):
+			return removed(errors.Join(err, peel.DeleteData(c.DataDir)))
+		default:
 			return err
 		}
-		return daemon.ErrReplace
 	}
 	return d, nil
+}
+
+// removed makes the error of a host that was removed from the fleet one after which the unit does not start the peel
+// again.
+func removed(err error) error {
+	if isRemoval(err) {
+		return &daemon.FinalError{Err: err}
+	}
+	return err
+}
+
+func isRemoval(err error) bool {
+	_, is := errors.AsType[*peel.RemovedError](err)
+	return is
 }
 
 func (c *Config) options() (o peel.Options, err error) {

@@ -3,16 +3,20 @@ package main
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/peel/catalogue"
+	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/status"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 const removeManual = `remove removes a host from the fleet for good. Stop zester-peel on the host
-first. remove then
+first, or give --wipe. remove then
 
   1. revokes the credential: the bus disconnects the host and never accepts
      its key again
@@ -20,7 +24,14 @@ first. remove then
 
 If it fails in between, run it again. It prints what remains: join tokens with
 which a host of this ID can join with a new key, the jobs that ran on the host,
-and the data directory on the host, which you can delete.
+the data directory on the host, which you can delete, and the lines of the
+config repo that still name the peel.
+
+With --wipe the peel is asked first to end its schedule, stop what runs and
+delete its data directory; it does not start again. This is a job: it needs an
+operator, and the audit log has it. The host has to be online, and nothing is
+removed if it does not answer that it does so. That it did is the word of the
+host alone; its credential is revoked in any case.
 
 Another host can get the ID: it joins with a key of its own, which you approve.
 
@@ -31,7 +42,7 @@ back when it next publishes its facts.
 remove needs a master that follows a repo.`
 
 func (a *app) peelRemoveCommand() *cobra.Command {
-	var keep, force bool
+	var keep, force, wipe bool
 	cmd := &cobra.Command{
 		Use:   "remove PEEL",
 		Short: "Remove a host for good: revoke its credential and remove its data",
@@ -41,11 +52,19 @@ func (a *app) peelRemoveCommand() *cobra.Command {
 			if force && !keep {
 				return usageError("--force needs --keep-credential: a host without a credential cannot come back")
 			}
+			if wipe && keep {
+				return usageError("--wipe is for a host that leaves for good: leave out --keep-credential")
+			}
 			return nil
 		},
 		RunE: a.onPeel(func(cmd *cobra.Command, client *api.Client, id target.PeelID, _ []string) error {
 			if keep {
 				return a.removeData(cmd.Context(), client, id, force)
+			}
+			if wipe {
+				if err := a.wipe(cmd.Context(), client, id); err != nil {
+					return err
+				}
 			}
 			line := newProgress(a.errOut)
 			line.show("revoking %s and removing its facts, which may take a minute", id)
@@ -54,10 +73,11 @@ func (a *app) peelRemoveCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.print(done, []string{string(id)}, func() error { return a.describeDecommissioned(done) })
+			return a.print(done, []string{string(id)}, func() error { return a.describeDecommissioned(done, wipe) })
 		}),
 	}
 	cmd.Flags().BoolVar(&keep, "keep-credential", false, "only remove its data: it may come back")
+	cmd.Flags().BoolVar(&wipe, "wipe", false, "first end its schedule and delete its data on the host")
 	cmd.Flags().BoolVar(&force, "force", false, "with --keep-credential: also if it is online")
 	return cmd
 }
@@ -74,6 +94,52 @@ func (a *app) removeData(ctx context.Context, client *api.Client, id target.Peel
 	return a.printDone(done, string(id), "removed the facts, settings and report of %s; its credential stays valid", id)
 }
 
+// wipe has a peel end its schedule and delete its data. After an error the peel is as it was, or it does not say.
+func (a *app) wipe(ctx context.Context, client *api.Client, id target.PeelID) error {
+	seen, err := api.PeelShow.Ask(ctx, client, api.PeelRequest{Peel: id})
+	if err != nil {
+		return err
+	}
+	if !seen.Online {
+		return &failure{
+			code: exitFailed, err: fmt.Errorf("%s is offline: it cannot delete its data, and nothing was done", id),
+			hint: "without --wipe it is removed; until zester-peel is stopped there it runs the last settings",
+		}
+	}
+	spec := job.Spec{
+		JID: wire.NewJID(), TargetExpr: string(id), Targets: []target.PeelID{id}, Function: catalogue.Wipe,
+		Args: map[string]any{"peel": string(id)}, Timeout: wipeTimeout,
+	}
+	follower, err := a.start(ctx, client, spec)
+	if err != nil {
+		return hinted(err, api.CodeDenied, hintOperator)
+	}
+	defer follower.Close()
+
+	for event, err := range follower.Events(ctx) {
+		if err != nil {
+			return a.detached(spec.JID, err)
+		}
+		if r := event.Return; r != nil && r.Success {
+			return nil
+		} else if r != nil {
+			return notWiped(id, r.Error)
+		}
+	}
+	return notWiped(id, "no answer of the peel in "+wipeTimeout.String())
+}
+
+func notWiped(id target.PeelID, why string) error {
+	return &failure{
+		code: exitFailed,
+		err:  fmt.Errorf("%s does not delete its data: %s; its credential is as it was", id, plain(why)),
+		hint: "without --wipe it is removed, and its data directory stays on the host",
+	}
+}
+
+// wipeTimeout is how long a peel has to answer that it stops. What runs there ends after that.
+const wipeTimeout = 30 * time.Second
+
 func decommission(ctx context.Context, client *api.Client, id target.PeelID) (*api.Decommissioned, error) {
 	d, err := api.Decommission(ctx, client, id)
 	if err == nil || d == nil || d.Removed {
@@ -83,8 +149,11 @@ func decommission(ctx context.Context, client *api.Client, id target.PeelID) (*a
 	return nil, &failure{code: exitFailed, err: err, hint: fmt.Sprintf(again, id)}
 }
 
-func (a *app) describeDecommissioned(d *api.Decommissioned) error {
+func (a *app) describeDecommissioned(d *api.Decommissioned, wiped bool) error {
 	say := func(format string, args ...any) { fmt.Fprintln(a.out, plain(fmt.Sprintf(format, args...))) }
+	if wiped {
+		say("%s answers that it ends its schedule and deletes its data", d.Peel)
+	}
 	if d.Revoked {
 		say("%s is revoked: its key is never accepted again", d.Peel)
 	} else {
@@ -99,6 +168,16 @@ func (a *app) describeDecommissioned(d *api.Decommissioned) error {
 		say("remains: the join token %s admits a host of this ID with a new key; "+
 			"zester auth join-token revoke %[1]s revokes it", name)
 	}
-	say("remains: the data directory of zester-peel on the host; its jobs, for 7 days")
+	if wiped {
+		say("remains: zester-peel and its peel.yaml on the host; its jobs, for 7 days")
+	} else {
+		say("remains: the data directory of zester-peel on the host; its jobs, for 7 days")
+	}
+	if d.Unread != "" {
+		say("which lines of the config repo name %s is not known: %s", d.Peel, d.Unread)
+	}
+	for _, place := range d.Places {
+		say("remains: %s in the config repo names %s", place, d.Peel)
+	}
 	return nil
 }

@@ -7,11 +7,16 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/seed-c01c3da5/zester/peel"
+	"github.com/seed-c01c3da5/zester/peel/catalogue"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 func TestARemovedPeelIsCutOffAndLeavesNothingBehind(t *testing.T) {
@@ -74,5 +79,71 @@ func TestARemovedPeelIsCutOffAndLeavesNothingBehind(t *testing.T) {
 	}
 	if said := zester(exitFailed, "peel", "remove", "nobody"); !strings.Contains(said, "no such peel is known") {
 		t.Errorf("of nobody it says %s", said)
+	}
+}
+
+// A host that says it was wiped may go on. Its credential is revoked all the same, so the fleet has no more of it.
+func TestAPeelThatOnlyPretendsToDeleteItsDataIsCutOff(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	zester := func(want int, args ...string) string {
+		t.Helper()
+		var out, errOut bytes.Buffer
+		if code := run(t.Context(), append([]string{"--data-dir", f.dir}, args...), &out, &errOut); code != want {
+			t.Fatalf("zester %v ended with %d, want %d: %s%s", args, code, want, &out, &errOut)
+		}
+		return out.String() + errOut.String()
+	}
+	creds := filepath.Join(t.TempDir(), "liar-01.creds")
+	zester(exitOK, "auth", "issue", "peel", "liar-01", "--out", creds)
+	nc, err := nats.Connect(f.url, nats.UserCredentials(creds), nats.RootCAs(f.ca), nats.MaxReconnects(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	closed := nc.StatusChanged(nats.CLOSED)
+	answers := make(chan wire.Result, 2)
+	answers <- wire.Result{Error: "not today"}
+	answers <- wire.Result{Success: true}
+	_, err = nc.Subscribe(wire.Cmd("liar-01"), func(msg *nats.Msg) {
+		q, err := wire.DecodeRequest(msg)
+		if err != nil || q.Function != catalogue.Wipe || q.Args["peel"] != "liar-01" {
+			t.Errorf("%v: %+v", err, q)
+		}
+		r := wire.Return{JID: q.JID, Peel: "liar-01", Result: <-answers, Epoch: q.Epoch, Finished: time.Now(), V: wire.Version}
+		if data, err := canon.Marshal(r); err != nil || nc.Publish(wire.ReturnOf(q.JID, "liar-01"), data) != nil {
+			t.Error(err)
+		}
+	})
+	facts, e := wire.Facts{Peel: "liar-01", Facts: target.Facts{"rack": "r7"}, V: wire.Version}.Encode()
+	if err = errors.Join(err, e, nc.Publish(wire.Fact("liar-01"), facts), nc.Publish(wire.Heartbeat("liar-01"), wire.Beat{Instance: wire.NewInstance(), Every: wire.MinHeartbeat}.Encode())); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.until(t.Context(), `(?m)^liar-01 +yes`, "peel", "list"); err != nil {
+		t.Fatal(err)
+	}
+
+	// What the host refuses, and what it cannot be asked, changes nothing.
+	if said := zester(exitFailed, "peel", "remove", "liar-01", "--wipe"); !strings.Contains(said, "liar-01 does not delete its data: not today; its credential is as it was") {
+		t.Errorf("it says %q", said)
+	}
+	if said := zester(exitFailed, "peel", "remove", "away-01", "--wipe"); !strings.Contains(said, "away-01 is offline: it cannot delete its data, and nothing was done") {
+		t.Errorf("it says %q", said)
+	}
+	if said := zester(exitUsage, "peel", "remove", "liar-01", "--wipe", "--keep-credential"); !strings.Contains(said, "--wipe is for a host that leaves for good: leave out --keep-credential") {
+		t.Errorf("it says %q", said)
+	}
+	for _, id := range []string{"liar-01", "away-01"} {
+		if list := zester(exitOK, "peel", "list", "-o", "name"); !strings.Contains(list, id) {
+			t.Errorf("%s is gone: %s", id, list)
+		}
+	}
+
+	if said := zester(exitOK, "peel", "remove", "liar-01", "--wipe"); !strings.Contains(said, "liar-01 answers that it ends its schedule") || !strings.Contains(said, "liar-01 is revoked") {
+		t.Errorf("it says %q", said)
+	}
+	<-closed
+	if list := zester(exitOK, "peel", "list", "-o", "name"); strings.Contains(list, "liar-01") {
+		t.Errorf("it is still in the fleet: %s", list)
 	}
 }

@@ -13,6 +13,7 @@ type Decommissioned struct {
 	Peel    target.PeelID `json:"peel"`
 	Revoked bool          `json:"revoked"` // false: the masters know no credential of the peel
 	Removed bool          `json:"removed"` // false: the masters had no facts and no settings of the peel
+	status.Naming
 	// JoinTokens are the names of the tokens with which a host of this ID can still join.
 	JoinTokens []string `json:"join_tokens"`
 }
@@ -25,9 +26,10 @@ func Decommission(ctx context.Context, by Asker, id target.PeelID) (*Decommissio
 	if d.Revoked, err = revokePeel(ctx, by, id); err != nil {
 		return nil, err
 	}
-	switch _, err := SyncRemove.Ask(ctx, by, status.RemoveRequest{Peel: id, Force: true}); {
+	switch r, err := SyncRemove.Ask(ctx, by, status.RemoveRequest{Peel: id, Force: true}); {
 	case err == nil:
 		d.Removed = true
+		d.Naming = r.Naming
 	case CodeOf(err) != CodeNotFound:
 		return d, err
 	case !d.Revoked:

@@ -72,8 +72,8 @@ var (
 		Path: "POST /sync/retry", ID: "sync-retry", Scopes: order, Codes: []int{409, 408, 413, 415},
 		Summary: "Try a revision again that was rolled back",
 	})
-	SyncAdopt  = endpoint[status.Adoption, status.Sync]("sync", "adopt", nil)       // as the status shows it
-	SyncRemove = endpoint[status.RemoveRequest, status.Sync]("sync", "remove", nil) // of what is stored of a peel
+	SyncAdopt  = endpoint[status.Adoption, status.Sync]("sync", "adopt", nil)          // as the status shows it
+	SyncRemove = endpoint[status.RemoveRequest, status.Removed]("sync", "remove", nil) // of what is stored of a peel
 )
 
 // Requests about actions that an assistant asked for and that wait for a person.

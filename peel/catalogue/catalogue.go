@@ -133,6 +133,17 @@ var otherFunctions = []Function{
 	},
 	{Name: "facts.items", ReadOnly: true, Doc: "All facts of the host."},
 	{
+		Name: Wipe,
+		Doc: "End the schedule, stop the peel for good and delete its data directory, before its host leaves " +
+			"the fleet; zester peel remove --wipe calls it.",
+		Params: []Param{{
+			Name:     "peel",
+			Type:     String,
+			Required: true,
+			Doc:      "the ID of the peel, so that no other is wiped",
+		}},
+	},
+	{
 		Name:  Prompt,
 		Needs: "prompt in peel.yaml",
 		Doc:   "Ask a model, which gets a text and has no tools; it succeeds if the answer is complete and as asked.",
@@ -254,6 +265,9 @@ var otherFunctions = []Function{
 func RunsStates(name string) bool {
 	return slices.ContainsFunc(stateRuns, func(f Function) bool { return f.Name == name })
 }
+
+// Wipe is the function that removes a host from the fleet.
+const Wipe = "peel.wipe"
 
 // SecretsTo is the argument that requests secrets: the public key to which the peel seals its answer. Masters accept it
 // only from people with the permission.

@@ -308,7 +308,9 @@ func (s *Service) stored(ctx context.Context, digits string) (settings.Commit, e
 
 // remove deletes the data of a peel: first its facts, so that it gets no settings again, then its settings and its
 // report. After an error the same command removes the rest.
-func (s *Service) remove(ctx context.Context, c *service.Call, q status.RemoveRequest) (out *status.Sync, err error) {
+func (s *Service) remove(ctx context.Context, c *service.Call,
+	q status.RemoveRequest,
+) (out *status.Removed, err error) {
 	c.About.Target = string(q.Peel)
 	id, err := target.ParsePeelID(string(q.Peel))
 	if err != nil {
@@ -349,7 +351,30 @@ func (s *Service) remove(ctx context.Context, c *service.Call, q status.RemoveRe
 	}
 	s.Progress.Forget(id)
 	s.Log.Info("peel removed", "peel", id, "by", c.From.User, "force", q.Force)
-	return s.order(ctx, c, "remove", false, nil)
+	sync, err := s.order(ctx, c, "remove", false, nil)
+	if err != nil {
+		return nil, err
+	}
+	out = &status.Removed{Sync: *sync}
+	if out.Places, err = s.naming(ctx, sync.LastGood.Commit, id); err != nil {
+		out.Unread = err.Error()
+	}
+	return out, nil
+}
+
+// naming returns the places of a revision that name a peel.
+func (s *Service) naming(ctx context.Context, commit settings.Commit, id target.PeelID) ([]string, error) {
+	if commit == "" {
+		return nil, nil // no revision is in force
+	}
+	revision, err := s.Read(ctx, commit)
+	switch {
+	case err != nil:
+		return nil, err
+	case revision == nil:
+		return nil, fmt.Errorf("neither the repo nor the archive has %s", commit.Short())
+	}
+	return plan.Naming(revision.Tree, id)
 }
 
 // forgetFacts removes the facts of a peel and waits until it has left the fleet's index.

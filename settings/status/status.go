@@ -373,6 +373,18 @@ type RemoveRequest struct {
 	Force bool          `json:"force,omitempty"` // also if it is online; it returns with its next facts
 }
 
+// Removed is the answer of sync.remove.
+type Removed struct {
+	Sync
+	Naming
+}
+
+// Naming are the places of the revision in force that still name a peel.
+type Naming struct {
+	Places []string `json:"named_at,omitempty"` // file:line, 100 at most
+	Unread string   `json:"unread,omitempty"`   // why they are not known
+}
+
 // PinRequest is the request of sync.pin to put a stored revision in force and keep it.
 type PinRequest struct {
 	Revision   string `json:"revision"` // its commit, or its first digits, [MinRevision] at least
