@@ -2,7 +2,7 @@
 // run [Follower.Run] on a goroutine of its own, and ask [Follower.Health] before you judge by what was read.
 //
 // Guarantees: a message is read at least once, and the newest of a subject last. To miss none, the consumer has
-// heartbeats, a gap in its sequence or a reconnect makes the follower read on with a new consumer, and every five
+// heartbeats, a gap in its sequence or a reconnect makes the follower read on with a new consumer, and every ten
 // seconds it compares itself with the last sequence and the number of subjects of the stream. A subject whose message
 // was deleted from the stream is reported as removed. Memory is bounded: at most 8 MiB of messages wait to be read.
 //
@@ -24,7 +24,7 @@ import (
 )
 
 // FollowCheckEvery is the time between two comparisons with the stream.
-const FollowCheckEvery = 5 * time.Second
+const FollowCheckEvery = 10 * time.Second
 
 const (
 	consumerHeartbeat = 5 * time.Second // of the server, while it has no messages
