@@ -30,14 +30,20 @@ func (a *app) peelCommand() *cobra.Command {
 	list.Flags().StringVar(&expr, "target", "", "only peels that the target `EXPRESSION` selects")
 	show := &cobra.Command{
 		Use:   "show PEEL",
-		Short: "Show a peel with its facts",
-		Args:  words("ID of a peel"),
+		Short: "Show a peel: its entries, states, reports and facts",
+		Long: `show prints what masters know about a peel: what it runs, its schedule entries
+with what became of their fires in the last 24 hours, the newest run of its
+states, its last report, its newest jobs and its facts. -o yaml and -o json also
+print its settings, with secrets masked and with the file, line and commit that
+last changed each entry and state. Who has limits gets no settings, and the
+entries of peels within the limits alone.`,
+		Args: words("ID of a peel"),
 		RunE: a.onPeel(func(cmd *cobra.Command, client *api.Client, id target.PeelID, _ []string) error {
 			peel, err := api.PeelShow.Ask(cmd.Context(), client, api.PeelRequest{Peel: id})
 			if err != nil {
 				return err
 			}
-			return a.print(peel, []string{string(peel.ID)}, func() error { return encodeYAML(a.out, peel) })
+			return a.print(peel, []string{string(peel.ID)}, func() error { return a.describePeel(peel) })
 		}),
 	}
 	return group("peel", "Show the peels of the fleet, and remove those that are gone", list, show,

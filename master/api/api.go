@@ -112,8 +112,3 @@ type PeelsPage struct {
 	Lacks string        `json:"lacks,omitempty" doc:"Why what the peels run, or what is wrong with them, is not known."`
 	Next  target.PeelID `json:"next,omitempty" doc:"The cursor of the next page; absent on the last."`
 }
-
-// A PeelRequest requests one peel, with its facts.
-type PeelRequest struct {
-	Peel target.PeelID `json:"peel"`
-}

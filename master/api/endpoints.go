@@ -177,10 +177,10 @@ var (
 		Path: "GET /peels", ID: "list-peels", Scopes: read,
 		Summary: "List peels",
 	})
-	// PeelShow replies with the facts of the peel.
-	PeelShow = endpoint[PeelRequest, Peel]("peel", "show", &Route{
+	// PeelShow replies with all that masters know about a peel.
+	PeelShow = endpoint[PeelRequest, PeelDetail]("peel", "show", &Route{
 		Path: "GET /peels/{id}", ID: "show-peel", Scopes: read, Codes: []int{404},
-		Summary: "Show a peel with its facts",
+		Summary: "Show a peel: its entries, states, settings, facts, reports and newest jobs",
 	})
 	PeelRekey = endpoint[PeelKey, Peel]("peel", "rekey", nil) // approves the sealing key that waits
 	// EntryShow replies with the commit that last changed a schedule entry or state. The peel need not be online. The

@@ -115,6 +115,9 @@ func TestPeelsAreListedAndShown(t *testing.T) {
 		if err != nil || p.Facts["os"] != "debian" || !p.Online {
 			t.Errorf("%+v, %v", p, err)
 		}
+		if p.Lacks[api.PartReport] == "" || p.Lacks[api.PartEntries] == "" || p.Lacks[api.PartSettings] != "" {
+			t.Errorf("without a reconciler and without coverage: %q", p.Lacks)
+		}
 		_, err = api.PeelShow.Ask(t.Context(), c, api.PeelRequest{Peel: "gone"})
 		wantCode(t, err, api.CodeNotFound)
 	})
@@ -638,7 +641,8 @@ func TestAnotherSealingKeyOfAPeelIsApprovedByAnOperator(t *testing.T) {
 		wantCode(t, err, api.CodeConflict)
 		_, err = api.PeelRekey.Ask(t.Context(), c, api.PeelKey{Peel: "gone", Key: keys[1]})
 		wantCode(t, err, api.CodeNotFound)
-		if p, err = api.PeelRekey.Ask(t.Context(), c, api.PeelKey{Peel: "web-01", Key: keys[1]}); err != nil || p.Key != keys[1] || p.PendingKey != "" {
+		now, err := api.PeelRekey.Ask(t.Context(), c, api.PeelKey{Peel: "web-01", Key: keys[1]})
+		if err != nil || now.Key != keys[1] || now.PendingKey != "" {
 			t.Errorf("%+v, %v", p, err)
 		}
 	})

@@ -2,11 +2,13 @@ package apiserver
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/bucket"
 	"github.com/seed-c01c3da5/zester/master/service"
 )
 
@@ -14,13 +16,7 @@ import (
 func (s *Server) enrollVerbs() []service.Verb {
 	a := s.o.Authority
 	return []service.Verb{
-		handle(api.EnrollList, func(ctx context.Context, q api.EnrollQuery) (*api.EnrolledAnswer, error) {
-			all, err := a.Hosts.List(ctx)
-			all = slices.DeleteFunc(all, func(e credential.Enrolled) bool {
-				return q.State != "" && e.State != q.State || q.ID != "" && e.ID != q.ID
-			})
-			return &api.EnrolledAnswer{Peels: all}, err
-		}),
+		handle(api.EnrollList, s.enrolled),
 		handleFrom(api.EnrollApprove, func(ctx context.Context, from grants.Caller,
 			q api.EnrollName,
 		) (*credential.Enrolled, error) {
@@ -58,4 +54,21 @@ func (s *Server) enrollVerbs() []service.Verb {
 			return a.Hosts.EndJoinToken(ctx, q.Name)
 		}),
 	}
+}
+
+// enrolled returns the peels that were enrolled or asked to be.
+func (s *Server) enrolled(ctx context.Context, q api.EnrollQuery) (*api.EnrolledAnswer, error) {
+	if q.ID != "" {
+		e, err := s.o.Authority.Hosts.Get(ctx, q.ID)
+		if errors.Is(err, bucket.ErrAbsent) || err == nil && q.State != "" && e.State != q.State {
+			return &api.EnrolledAnswer{}, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		return &api.EnrolledAnswer{Peels: []credential.Enrolled{*e}}, nil
+	}
+	all, err := s.o.Authority.Hosts.List(ctx)
+	all = slices.DeleteFunc(all, func(e credential.Enrolled) bool { return q.State != "" && e.State != q.State })
+	return &api.EnrolledAnswer{Peels: all}, err
 }

@@ -137,17 +137,6 @@ func (s *Server) peel(id target.PeelID) api.Peel {
 	}
 }
 
-// PeelShow returns a peel with its facts.
-func (s *Server) PeelShow(_ context.Context, q api.PeelRequest) (*api.Peel, error) {
-	facts, ok := s.o.Fleet.Index().Get(q.Peel)
-	if !ok {
-		return nil, fmt.Errorf("%w: %q has never told its facts", errNoPeel, q.Peel)
-	}
-	p := s.peel(q.Peel)
-	p.Facts = facts
-	return &p, nil
-}
-
 // rekey makes masters seal the secrets of a peel to the key in its newest facts.
 func (s *Server) rekey(ctx context.Context, from grants.Caller, q api.PeelKey) (*api.Peel, error) {
 	if _, ok := s.o.Fleet.Index().Get(q.Peel); !ok {

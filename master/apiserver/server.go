@@ -136,7 +136,7 @@ func (s *Server) verbs() []service.Verb {
 		handle(api.JobActive, s.jobActive),
 		handleFrom(api.JobCancel, s.jobCancel),
 		handleFrom(api.PeelList, s.PeelList),
-		handle(api.PeelShow, s.PeelShow),
+		handleFrom(api.PeelShow, s.peelShow).In(s.gatherings),
 		handleFrom(api.PeelRekey, s.rekey),
 		handle(api.MasterShow, s.health),
 		handle(api.BusShow, s.busShow),

@@ -55,7 +55,37 @@ func TestPagesAboutRuns(t *testing.T) {
 			}
 		}
 	}
+	t.Run("a peel", func(t *testing.T) { aPeel(t, f) })
 	t.Run("a fleet that fails while one looks on", func(t *testing.T) { failing(t, f) })
+}
+
+// aPeel holds what the page of a peel shows to whom.
+func aPeel(t *testing.T, f *fleet) {
+	const entry, origin = `data-testid="entry-row" data-entry="hello"`, "settings/all.yaml:2"
+	f.until(t, "a run of each peel", func(ctx context.Context) bool {
+		c, err := api.CoverageShow.Ask(ctx, f.local, api.CoverageEntryRequest{Entry: "hello"})
+		return err == nil && len(c.Rows) == 2 && !c.Rows[0].LastSuccess.IsZero() && !c.Rows[1].LastSuccess.IsZero()
+	})
+	for _, name := range []string{"ann", "eve"} {
+		f.login(t, name).get("/peels/web-01").has(t, "<h1>web-01 runs as it should</h1>", entry, "every hour", "schedule:hello", origin,
+			"entries: 1 started", "right, to the second", "/entries/hello/why?peel=web-01")
+	}
+	lee := f.login(t, "lee")
+	within, outside := lee.get("/peels/web-01"), lee.get("/peels/web-02")
+	within.has(t, entry, "a caller with limits reads none")
+	outside.has(t, "not allowed to know its entries", `data-testid="facts"`)
+	for _, got := range []answer{within, outside} {
+		if strings.Contains(got.body, origin) || strings.Contains(got.body, "every hour") {
+			t.Errorf("a person with limits sees settings:\n%s", got.body)
+		}
+	}
+	if strings.Contains(outside.body, entry) {
+		t.Errorf("a person with limits sees entries outside:\n%s", outside.body)
+	}
+	d, err := api.PeelShow.Ask(t.Context(), f.people["ann"], api.PeelRequest{Peel: "web-01"})
+	if err != nil || d.Report == nil || d.Report.Schedule.IsZero() || d.Entries.Total != 1 || len(d.Jobs) == 0 || len(d.Lacks) != 0 {
+		t.Errorf("%+v, %v", d, err)
+	}
 }
 
 // failing holds that the verdict of an open page names a commit within 3 s after a master knows that runs fail.

@@ -30,7 +30,7 @@ var sights = []sight{
 	{"/commits/COMMIT", "commit", "part"},
 	{"/commits/COMMIT/pin", "commit-pin", "confirm confirm-text confirm-go"},
 	{"/peels", "peels", "peel total"},
-	{"/peels/web-01", "peel", "part"},
+	{"/peels/web-01", "peel", "part entry-row settings report facts"},
 	{"/states", "states", "part"},
 	{"/jobs?who=all", "jobs", "job act-dispatch"},
 	{"/jobs/JID", "job", "return-group"},

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"time"
 
@@ -137,10 +138,7 @@ func (t *Table) present(q Query) map[rowKey]Row {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	rows := map[rowKey]Row{}
-	for _, p := range t.peels {
-		if q.Peels != nil && !q.Peels[p.id] {
-			continue
-		}
+	for p := range t.selectedLocked(q.Peels) {
 		absent := 0
 		if p.hasSchedule() && t.absent(p, now, connected) {
 			absent = 1
@@ -182,6 +180,20 @@ func (t *Table) present(q Query) map[rowKey]Row {
 	return rows
 }
 
+// selectedLocked returns the peels of the table that are in a set; nil: all of them.
+func (t *Table) selectedLocked(peels map[target.PeelID]bool) iter.Seq[*peel] {
+	if peels == nil {
+		return maps.Values(t.peels)
+	}
+	return func(yield func(*peel) bool) {
+		for id, is := range peels {
+			if p := t.peels[id.Wire()]; is && p != nil && p.id == id && !yield(p) {
+				return
+			}
+		}
+	}
+}
+
 // disagrees returns what is not as masters expect on a peel or with one of its entries; with the first one that
 // disagrees if the name is empty.
 func (t *Table) disagrees(p *peel, entry string) string {
@@ -211,8 +223,8 @@ func (t *Table) Count(peels map[target.PeelID]bool) (scheduled, reporting int) {
 	now, connected := t.clock.now(), t.connected()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, p := range t.peels {
-		if p.hasSchedule() && (peels == nil || peels[p.id]) {
+	for p := range t.selectedLocked(peels) {
+		if p.hasSchedule() {
 			scheduled++
 			if !t.absent(p, now, connected) {
 				reporting++

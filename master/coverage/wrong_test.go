@@ -50,6 +50,13 @@ func TestWhatIsWrongIsGroupedTheWorstFirst(t *testing.T) {
 		if fmt.Sprint(w.Peels) != "map[failed:1 not_reporting:1 paused:1]" || w.Well != 1 {
 			t.Errorf("%v and %d are well", w.Peels, w.Well)
 		}
+		d, err := table.Detail("web-1", time.Now().Add(-time.Hour))
+		if err != nil || len(d.Rows) != 2 || len(d.Problems) != 2 || d.Rows[0].Counts.Failed != 1 || d.Reported.IsZero() || d.Offset != 0 {
+			t.Errorf("%+v, %v", d, err)
+		}
+		if d, err = table.Detail("web-9", time.Now()); err != nil || d.Rows != nil || d.Problems != nil || !d.Reported.IsZero() {
+			t.Errorf("a peel that the table does not have: %+v, %v", d, err)
+		}
 		w, err = table.Wrong(map[target.PeelID]bool{"web-2": true, "web-3": true})
 		if err != nil || len(w.Groups) != 1 || w.Groups[0].Kind != verdict.NotReporting || w.Well != 1 {
 			t.Errorf("%+v, %v", w, err)

@@ -23,8 +23,8 @@ type peelInput struct {
 	ID target.PeelID `path:"id" maxLength:"128" doc:"ID of a peel."`
 }
 
-func (r *routes) showPeel(ctx context.Context, in *peelInput) (*output[api.Peel], error) {
-	return answered(r.Questions.PeelShow(ctx, api.PeelRequest{Peel: in.ID}))
+func (r *routes) showPeel(ctx context.Context, in *peelInput) (*output[api.PeelDetail], error) {
+	return answered(r.Questions.PeelShow(ctx, callerOf(ctx), api.PeelRequest{Peel: in.ID}))
 }
 
 func (r *routes) resolveTarget(ctx context.Context, in *api.ResolveRequest) (*output[api.TargetsPage], error) {

@@ -92,7 +92,16 @@ const maxStates = 512 << 10
 
 // states answers with as many peels as an answer has room for.
 func (s *Service) states(_ context.Context, _ *service.Call, q status.PeelsRequest) (*status.SyncStatesPage, error) {
-	page, ok := s.Progress.States(q.Cursor, pageOfPeels)
+	if len(q.Peels) > status.MaxPeels {
+		return nil, record.Refuse("%d peels, the limit is %d", len(q.Peels), status.MaxPeels)
+	}
+	var page status.SyncStatesPage
+	var ok bool
+	if len(q.Peels) > 0 {
+		page.Peels, ok = s.Progress.StatesOf(q.Peels)
+	} else {
+		page, ok = s.Progress.States(q.Cursor, pageOfPeels)
+	}
 	if !ok && s.Newest().Sync.LastGood.Commit != "" {
 		return nil, errStatesUnread
 	}

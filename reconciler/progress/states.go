@@ -177,6 +177,22 @@ func (p *Progress) States(after target.PeelID, most int) (page status.SyncStates
 	return page, true
 }
 
+// StatesOf returns those of some peels whose wanted settings have states, in the order of the argument. ok is as of
+// [Progress.States].
+func (p *Progress) StatesOf(ids []target.PeelID) (list []status.States, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.states.read || p.plan == nil {
+		return nil, false
+	}
+	for _, id := range ids {
+		if p.hasStatesLocked(id) {
+			list = append(list, p.statesLocked(id))
+		}
+	}
+	return list, true
+}
+
 // statesLocked joins the wanted settings of a peel with its report on its states.
 func (p *Progress) statesLocked(id target.PeelID) status.States {
 	r := p.states.of[id.Wire()].StateRun

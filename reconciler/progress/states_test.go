@@ -152,6 +152,9 @@ func TestStatesOfPeelsComeInPages(t *testing.T) {
 		if !ok || len(first.Peels) != 2 || first.Next != "b" || first.Peels[1].Peel != "b" || len(last.Peels) != 1 || last.Next != "" || last.Peels[0].Peel != "c" {
 			t.Errorf("%+v, %+v", first, last)
 		}
+		if some, ok := b.p.StatesOf([]target.PeelID{"c", "unknown", "a"}); !ok || len(some) != 2 || some[0].Peel != "c" || some[1].Peel != "a" {
+			t.Errorf("some peels: %+v", some)
+		}
 		size := 0
 		for _, r := range first.Peels[0].Results {
 			size += len(r.Error)

@@ -403,7 +403,7 @@ const MinRevision = 4
 // PeelsRequest is the request of sync.peels for a page: the peels after the cursor, in order.
 type PeelsRequest struct {
 	Cursor target.PeelID `json:"cursor,omitempty" query:"cursor" maxLength:"128" doc:"The next of the page before."`
-	// Peels are the peels to return, at most [MaxPeels], in place of all after the cursor. Only sync.peels reads it.
+	// Peels are the peels to return, at most [MaxPeels], in place of all after the cursor.
 	Peels []target.PeelID `json:"peels,omitempty"`
 }
 

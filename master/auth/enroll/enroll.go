@@ -265,6 +265,15 @@ func (h *Hosts) List(ctx context.Context) ([]credential.Enrolled, error) {
 	return all, err
 }
 
+// Get returns a peel that was enrolled or asked to be, or [bucket.ErrAbsent].
+func (h *Hosts) Get(ctx context.Context, id target.PeelID) (*credential.Enrolled, error) {
+	e, _, err := h.peels.Get(ctx, id.Wire())
+	if err == nil && e.ID != id {
+		err = bucket.ErrAbsent // another ID of the same wire form
+	}
+	return &e, err
+}
+
 // Approve accepts a peel that waits with this key.
 func (h *Hosts) Approve(ctx context.Context, id target.PeelID, public, by string) (*credential.Enrolled, error) {
 	_, e, err := h.accept(ctx, id, public, by)

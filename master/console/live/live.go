@@ -55,11 +55,13 @@ const (
 // madeOf are the sources of each part of a page, by its name. Parts with one name on several pages have the sources of
 // all.
 var madeOf = map[string][]source{
+	"acts":      {fleet},
 	"alerts":    {alerts},
 	"audit":     {auditLog},
 	"commits":   {commits},
 	"coverage":  {schedules, problems},
 	"day":       {schedules, commits},
+	"entries":   {schedules, problems},
 	"facts":     {fleet, schedules},
 	"jobs":      {jobs},
 	"join":      {hosts},
@@ -71,8 +73,10 @@ var madeOf = map[string][]source{
 	"progress":  {jobs},
 	"receivers": {alerts},
 	"repo":      {commits},
+	"report":    {fleet, schedules},
 	"returns":   {jobs},
 	"sessions":  {access},
+	"settings":  {commits},
 	"silences":  {alerts},
 	"states":    {fleet, commits},
 	"streams":   {commits},

@@ -19,6 +19,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/status"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -87,6 +88,8 @@ func TestPages(t *testing.T) {
 		"login":         page.Login(page.SignIn{Fleet: "shops", Next: "/jobs", Refused: "It is not known."}),
 		"part-error":    page.Region(page.Part{Name: "jobs", Heading: "Jobs", Error: "the bus is away", Request: "Q7", Stale: now}),
 		"part-empty":    page.Region(page.Part{Name: "jobs", Heading: "Jobs", Empty: "Jobs are listed here.", Command: "zester '*' test.ping"}),
+		"peel":          page.Peel(aPeel("<b>no"), true),
+		"peel-bare":     page.Peel(&api.PeelDetail{Peel: api.Peel{ID: "web-01"}, Lacks: map[string]string{api.PartEntries: "not allowed to know its entries"}}, false),
 		"page-problem":  page.Problem(frame, "There is no such thing", "no job has this ID", "Q7"),
 	} {
 		t.Run(name, func(t *testing.T) { golden(t, name, c) })
@@ -127,7 +130,7 @@ func TestTextsStayText(t *testing.T) {
 		}),
 		"job":     page.Job(&view.Job{Job: evilJob(evil), ReturnGroups: &api.ReturnGroups{Groups: []api.ReturnGroup{{ID: evil, Total: 9, Lines: []string{evil}, Peels: []target.PeelID{evil}}}}}, true),
 		"jobs":    page.Jobs(&view.Jobs{Who: evil, Jobs: []job.Job{evilJob(evil)}}, true),
-		"peel":    page.Peel(&view.Peel{Peel: api.Peel{ID: evil, Facts: target.Facts{evil: evil}}}, true),
+		"peel":    page.Peel(aPeel(evil), true),
 		"commits": page.Commits(&view.Commits{Attempts: []status.Attempt{{Commit: evil, Author: evil, Message: evil, Reason: evil}}}, all),
 		"audit": page.Audit(&view.Audit{
 			Query: audit.Query{User: evil, Action: evil},
@@ -156,6 +159,59 @@ func evilJob(evil string) job.Job {
 	j.Args = map[string]any{evil: evil}
 	j.Metadata = map[string]string{job.MetaReason: evil, job.MetaAgent: evil}
 	return j
+}
+
+// aPeel has a text wherever people, commits and the host can write.
+func aPeel(text string) *api.PeelDetail {
+	result := status.StateResult{State: text, Result: "failed", Error: text}
+	return &api.PeelDetail{
+		Peel: api.Peel{
+			ID: "web-01", Online: true, LastSeen: now.Add(-4 * time.Second), Commit: "4e1f9c7a0", State: status.Applied,
+			Key: "x25519", Facts: target.Facts{"os": "Debian 12", text: text},
+			Worst: &api.PeelProblem{Class: verdict.Failed, Entry: text},
+		},
+		Entries: api.PeelEntries{Total: 120, Rows: []api.PeelEntry{
+			{
+				CoverageRow: api.CoverageRow{Entry: text, State: "active", Error: text, Counts: verdict.Counts{Expected: 147, Ran: 147, Failed: 3}, Next: now.Add(10 * time.Minute)},
+				When:        "every 10 minutes", Ended: now.Add(-8 * time.Minute), Problem: &api.PeelProblem{Class: verdict.Failed, Entry: text},
+			},
+			{CoverageRow: api.CoverageRow{Entry: "patch", State: "paused_manual", Why: text}, When: text, Local: true},
+			{CoverageRow: api.CoverageRow{Entry: "disk_check", State: "active", Counts: verdict.Counts{Expected: 49, Ran: 49}}, Running: true, Started: now},
+		}},
+		States: &status.States{State: status.HostFailed, Time: now, Counts: map[string]int{"unchanged": 30}, Results: []status.StateResult{result}},
+		Settings: api.PeelSettings{Commit: "4e1f9c7a0", Generation: 88_402, Total: 230, Rows: []api.PeelSetting{
+			{Key: "schedule:" + text, Value: text, Origin: &settings.Origin{File: text, Line: 3, Commit: "4e1f9c7a0"}},
+			{Key: "region", Value: `"east"`},
+		}},
+		Report: &api.PeelReport{
+			Peel:        status.Peel{Reported: now, Errors: []string{text}, Reload: status.Reload{Kept: 5, Changed: 1}, MissingContents: 2},
+			ClockOffset: -3 * time.Second, Schedule: now,
+		},
+		Jobs: []job.Job{evilJob(text)},
+		Ends: now.Add(75 * 24 * time.Hour),
+	}
+}
+
+// TestThePageOfAPeelIsBounded shows the longest reply.
+func TestThePageOfAPeelIsBounded(t *testing.T) {
+	long := strings.Repeat("x", api.MaxPeelValue)
+	d := aPeel(long[:64])
+	d.Entries.Rows[0].When, d.Entries.Rows[0].Error, d.Settings.Rows[0].Value, d.States.Results[0].Error = long, long, long, long
+	for len(d.Entries.Rows) < api.MaxPeelRows {
+		d.Entries.Rows = append(d.Entries.Rows, d.Entries.Rows[0])
+	}
+	for len(d.Settings.Rows) < api.MaxPeelRows {
+		d.Settings.Rows = append(d.Settings.Rows, d.Settings.Rows[0])
+	}
+	for len(d.States.Results) < 50 {
+		d.States.Results = append(d.States.Results, d.States.Results[0])
+	}
+	for len(d.Jobs) < api.MaxPeelJobs {
+		d.Jobs = append(d.Jobs, d.Jobs[0])
+	}
+	if n := len(render(t, page.Peel(d, true))); n > 100<<10 {
+		t.Errorf("%d bytes", n)
+	}
 }
 
 // stateGroups has a text wherever a host can write.

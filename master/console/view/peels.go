@@ -5,7 +5,6 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
-	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -36,20 +35,7 @@ func PeelsOf(ctx context.Context, by api.Asker, q api.PeelsRequest) (*Peels, err
 	return v, nil
 }
 
-// Peel is one peel.
-type Peel struct {
-	Peel api.Peel                `json:"peel"`
-	Jobs api.Extra[job.JobsPage] `json:"jobs"` // its newest
-}
-
-// recentJobs is how many jobs the page of a peel has.
-const recentJobs = 20
-
-// PeelOf returns a peel with its facts.
-func PeelOf(ctx context.Context, by api.Asker, id target.PeelID) (*Peel, error) {
-	p, err := api.PeelShow.Ask(ctx, by, api.PeelRequest{Peel: id})
-	if err != nil {
-		return nil, err
-	}
-	return &Peel{Peel: *p, Jobs: api.JobList.Extra(ctx, by, job.Query{Target: id, Limit: recentJobs})}, nil
+// PeelOf returns all about one peel.
+func PeelOf(ctx context.Context, by api.Asker, id target.PeelID) (*api.PeelDetail, error) {
+	return api.PeelShow.Ask(ctx, by, api.PeelRequest{Peel: id})
 }
