@@ -51,7 +51,7 @@ func TestWhatIsWrongIsGroupedTheWorstFirst(t *testing.T) {
 			t.Errorf("%v and %d are well", w.Peels, w.Well)
 		}
 		d, err := table.Detail("web-1", time.Now().Add(-time.Hour))
-		if err != nil || len(d.Rows) != 2 || len(d.Problems) != 2 || d.Rows[0].Counts.Failed != 1 || d.Reported.IsZero() || d.Offset != 0 {
+		if err != nil || len(d.Rows) != 2 || len(d.Problems) != 2 || d.Rows[0].Counts.Failed != 5 || d.Reported.IsZero() || d.Offset != 0 {
 			t.Errorf("%+v, %v", d, err)
 		}
 		if d, err = table.Detail("web-9", time.Now()); err != nil || d.Rows != nil || d.Problems != nil || !d.Reported.IsZero() {
