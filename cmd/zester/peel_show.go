@@ -38,7 +38,8 @@ func (a *app) describePeel(d *api.PeelDetail) error {
 		line("credential", "ends "+clock(d.Ends))
 	}
 	if d.Settings.Total > 0 {
-		line("settings", fmt.Sprintf("%d, of commit %s; -o yaml prints them", d.Settings.Total, d.Settings.Commit.Short()))
+		line("settings", fmt.Sprintf("%d, of commit %s; -o yaml prints them", d.Settings.Total,
+			d.Settings.Commit.Short()))
 	}
 	for _, part := range slices.Sorted(maps.Keys(d.Lacks)) {
 		line("left out", part+": "+d.Lacks[part])
@@ -56,8 +57,8 @@ func describeReport(r *api.PeelReport, line func(name, value string)) {
 		return
 	}
 	if !r.Reported.IsZero() {
-		line("reload", fmt.Sprintf("%d kept, %d changed, %d started, %d stopped, reported %s", r.Kept, r.Changed, r.Started,
-			r.Stopped, clock(r.Reported)))
+		line("reload", fmt.Sprintf("%d kept, %d changed, %d started, %d stopped, reported %s", r.Kept, r.Changed,
+			r.Started, r.Stopped, clock(r.Reported)))
 	}
 	if !r.Schedule.IsZero() {
 		text := "right, to the second"
@@ -94,7 +95,8 @@ func (a *app) peelTables(d *api.PeelDetail) error {
 		if e.Problem != nil {
 			problem = string(e.Problem.Class) + ": " + cmp.Or(e.Error, e.Problem.Text)
 		}
-		entries.add(e.Entry, e.State, fmt.Sprint(e.Ran), fmt.Sprint(e.Expected), clock(e.Ended), clock(e.Next), problem, e.When)
+		entries.add(e.Entry, e.State, fmt.Sprint(e.Ran), fmt.Sprint(e.Expected), clock(e.Ended), clock(e.Next), problem,
+			e.When)
 	}
 	states := table{header: []string{"STATE", "RESULT", "CAUSE", "ERROR"}, narrow: []string{"ERROR"}}
 	if d.States != nil {

@@ -24,13 +24,14 @@ const (
 // A PeelDetail is one peel with its facts and what masters know about it.
 type PeelDetail struct {
 	Peel
-	Entries  PeelEntries       `json:"entries"`
-	Settings PeelSettings      `json:"settings"`
-	States   *status.States    `json:"states,omitempty"` // the newest run of all its states; nil: it has none, or see Lacks
-	Report   *PeelReport       `json:"report,omitempty"` // nil: none came, or see Lacks
-	Jobs     []job.Job         `json:"jobs"`             // the newest 20, without targets and arguments
-	Ends     time.Time         `json:"credential_ends,omitzero"`
-	Lacks    map[string]string `json:"lacks,omitempty" doc:"What is left out, with the reason."`
+	Entries  PeelEntries  `json:"entries"`
+	Settings PeelSettings `json:"settings"`
+	// States are of the newest run of all its states; nil: it has none, or see Lacks.
+	States *status.States    `json:"states,omitempty"`
+	Report *PeelReport       `json:"report,omitempty"` // nil: none came, or see Lacks
+	Jobs   []job.Job         `json:"jobs"`             // the newest 20, without targets and arguments
+	Ends   time.Time         `json:"credential_ends,omitzero"`
+	Lacks  map[string]string `json:"lacks,omitempty" doc:"What is left out, with the reason."`
 }
 
 // Parts of a [PeelDetail] that [PeelDetail.Lacks] names.
@@ -78,6 +79,7 @@ type PeelSetting struct {
 // A PeelReport is what a peel last reported of its settings and its schedule.
 type PeelReport struct {
 	status.Peel
-	Schedule    time.Time     `json:"schedule_reported,omitzero"`                               // when its schedule was
-	ClockOffset time.Duration `json:"clock_offset" doc:"Nanoseconds that its clock was ahead."` // of the masters' clocks
+	Schedule time.Time `json:"schedule_reported,omitzero"` // when its schedule was
+	// ClockOffset is by how much its clock was ahead of the masters'.
+	ClockOffset time.Duration `json:"clock_offset" doc:"Nanoseconds."`
 }
