@@ -71,8 +71,9 @@ type PeelSettings struct {
 
 // A PeelSetting is one setting of a peel.
 type PeelSetting struct {
-	Key    string           `json:"key"`                                            // schedule:NAME, states:NAME, or another key
-	Value  string           `json:"value" doc:"JSON, the first 300 characters."`    // with secrets masked
+	// Key is schedule:NAME, states:NAME, or another key.
+	Key    string           `json:"key"`
+	Value  string           `json:"value" doc:"JSON with secrets masked, the first 300 characters."`
 	Origin *settings.Origin `json:"origin,omitempty" doc:"Of an entry or a state."` // nil: it is not known
 }
 
