@@ -61,13 +61,9 @@ func (b *Breaker) ForgetProbe() {
 	}
 }
 
-// ClampOpened moves the last change of a breaker back to now if it lies ahead: the wall clock was set back, and the
-// breaker must not stay open longer because of that.
-func (b *Breaker) ClampOpened(now time.Time) {
-	if b.State() == BreakerClosed {
-		return
-	}
-	if last := &b.Transitions[len(b.Transitions)-1]; last.Time.After(now) {
-		last.Time = now
+// move moves the changes since the breaker was last closed by a step of the wall clock. None is after now.
+func (b *Breaker) move(step time.Duration, now time.Time) {
+	for i := len(b.Transitions) - 1; i >= 0 && b.Transitions[i].To != BreakerClosed; i-- {
+		b.Transitions[i].Time = earlier(b.Transitions[i].Time.Add(step), now)
 	}
 }

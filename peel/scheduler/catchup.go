@@ -205,7 +205,11 @@ func (o *owner) nextCatchUpOf(e *entry) time.Duration {
 // those that the clock was set over, do not count.
 func (o *owner) settleLate(e *entry, f *Fire, due time.Time, now Instant) bool {
 	deadline := max(e.Spec.Missed.StartDeadline, maxSleep)
-	loss := Loss{Planned: f.Nominal, From: f.Nominal, After: o.clocks.SetAt, Replaced: Span{From: f.Nominal, To: due}}
+	from := f.Nominal
+	if f.held {
+		from = o.heldFrom(e, f.listed, f.Nominal)
+	}
+	loss := Loss{Planned: f.Nominal, From: from, After: o.clocks.SetAt, Replaced: Span{From: from, To: due}}
 	late := f.Started.Sub(due) > deadline
 	if late && o.owe(e, loss, now) {
 		f.Nominal = e.Owed[len(e.Owed)-1]

@@ -56,9 +56,7 @@ func (elapsed) OnEnd(e *Entry, end Instant) bool {
 func (elapsed) IsOverdue(e *Entry, now Instant) bool { return e.Anchor+e.period(now) <= now.Up }
 
 func (elapsed) MissedFrom(e *Entry, from time.Time, now Instant) time.Time {
-	base := now.Wall.Add(e.Anchor - now.Up)
-
-	return elapsed{}.alignedStart(e, later(base, e.Nominal), from, 0)
+	return elapsed{}.alignedStart(e, now.At(e.Anchor), from, 0)
 }
 
 // alignedStart returns a time, at most back before to, from which the timing gives the nominal times that it gives from

@@ -14,7 +14,6 @@ import (
 type entry struct {
 	Entry
 	begun       bool          // it has been active in this process
-	seen        bool          // TimingSeen is a time of this process, and moves if the wall clock is set
 	runs        []*run        // in flight, in the order of their start
 	queue       *queue        // that has the entry; nil if it has no next fire
 	key         int64         // its place in queue
@@ -26,24 +25,33 @@ type entry struct {
 
 func newEntry(name string) *entry { return &entry{Entry: NewEntry(name)} }
 
-// newRemembered returns an entry that the state file has and the schedule does not have yet.
-func newRemembered(name string, h History, now Instant) *entry {
+// newRemembered returns an entry that the state file has and the schedule does not have yet. The wall
+// clock was set by step since the last record, as far as that is known.
+func newRemembered(name string, h History, step time.Duration, now Instant) *entry {
 	e := newEntry(name)
 	e.History = h
-	e.CountFromLastRun(now)
 	e.Breaker.ForgetProbe()
-	e.Breaker.ClampOpened(now.Wall)
+	e.Move(step, now.Wall)
+	e.CountFromLastRun(step, now)
+	if !e.Anchored.IsZero() {
+		e.CountFrom(e.Anchored, now)
+	}
+	if d := e.Delayed; step == 0 && d != nil && d.Nominal.After(now.Wall) {
+		e.Delayed = nil // nobody knows by how much the clock was set: the host has booted
+	}
+	e.dirty = step != 0
 	return e
 }
 
-// moveActive moves Active and Since by the step of the clock while the process was down. They are never after now.
-func (e *entry) moveActive(step time.Duration, now Instant) {
-	if !e.Active.IsZero() {
-		e.Active = earlier(e.Active.Add(step), now.Wall)
+// anchor returns the elapsed time from which the interval counts if the runs in flight are cut off.
+func (e *entry) anchor() time.Duration {
+	anchor := e.Anchor
+	if e.Spec == nil || !fromStart(&e.Entry) {
+		for _, r := range e.runs {
+			anchor = max(anchor, r.began.Up)
+		}
 	}
-	if !e.Since.IsZero() {
-		e.Since = earlier(e.Since.Add(step), now.Wall)
-	}
+	return anchor
 }
 
 // hasAllRuns reports whether the runs that ended and those in flight reach max_runs.
@@ -139,7 +147,6 @@ func (o *owner) adopt(e *entry, spec *schedule.Entry, now Instant) {
 		e.Active = time.Time{}
 		e.Held = time.Time{}
 		e.Owed = nil
-		e.seen = true
 		e.Delayed = nil
 	}
 	e.Spec = spec
@@ -195,22 +202,26 @@ func (o *owner) activate(e *entry, now Instant) {
 	}
 	switch {
 	case e.Started.IsZero(): // else a host that restarts more often than the interval would never run the entry
-		e.Anchor = now.Up - min(max(0, now.Wall.Sub(e.Since)), LongAgo)
-	case e.Spec.Clock.IntervalFrom == schedule.FromStart:
-		e.Anchor = now.Up - min(max(0, now.Wall.Sub(e.Nominal)), LongAgo)
+		e.CountFrom(e.Since, now)
+	case first && fromStart(&e.Entry) && e.Anchored.IsZero():
+		e.CountFrom(e.Nominal.Add(o.step), now)
+	case first && fromStart(&e.Entry):
+		e.CountFrom(e.Anchored, now)
 	}
 	if first {
 		o.restoreWaiting(e, now)
 	}
 	delayed, waits := e.TakeDelayed(now.Wall)
-	past := now
-	if waits = waits && first; waits { // what was missed is before it
+	waits = waits && first
+	expired, past := delayed, now
+	if waits {
+		expired = nil
+	}
+	if waits && !delayed.Nominal.After(now.Wall) { // what was missed is before it
 		past.Wall = delayed.Nominal.Add(-1)
 		past.Up -= now.Wall.Sub(past.Wall)
-		o.catchUp(e, nil, past)
-	} else {
-		o.catchUp(e, delayed, past)
 	}
+	o.catchUp(e, expired, past)
 	e.Active = past.Wall
 	e.Rhythm.Activate(&e.Entry, now)
 	if first && o.begins && e.Spec.RunOnStart && e.MayFire(now.Wall) && !e.hasAllRuns() {

@@ -264,6 +264,7 @@ func (o *owner) start(e *entry, f Fire) {
 		o.s.log.Warn("run starts late", "entry", e.Name, "nominal", f.Nominal, "late", late)
 	}
 	r := &run{e: e, fire: f, hash: e.Hash, timing: e.TimingHash, noRetry: make(chan struct{})}
+	r.began = o.s.now()
 	if e.Breaker.State() == BreakerOpen {
 		r.probe = true
 		e.Breaker.Change(BreakerHalfOpen, f.Started, "a probe runs")

@@ -122,10 +122,21 @@ func (o *owner) lose(e *entry, l Loss, now Instant) {
 
 // settleHeld decides the fires since one that is held until the windows open. It runs for all of them.
 func (o *owner) settleHeld(e *entry, now Instant) {
-	if held := o.time(e.Next, e.Next.Nominal); e.Next.Held && e.Rhythm.OnWall() {
-		o.lose(e, Loss{From: held, Replaced: Span{From: held, To: now.Wall}}, now)
-		o.Dirty = true
+	if !e.Next.Held || !e.Rhythm.OnWall() {
+		return
 	}
+	from := o.heldFrom(e, e.Next.Listed, o.time(e.Next, e.Next.Nominal))
+	o.lose(e, Loss{From: from, Replaced: Span{From: from, To: now.Wall}}, now)
+	o.Dirty = true
+}
+
+// heldFrom returns the time after which a fire that is held takes the place of others: its nominal time, or when the
+// clock was set back since.
+func (o *owner) heldFrom(e *entry, f ledger.Fire, nominal time.Time) time.Time {
+	if set := o.clocks.SetAt; f.Era < e.Peel.Era() && !set.IsZero() {
+		return earlier(nominal, set)
+	}
+	return nominal
 }
 
 // noteOverruns marks the runs of an entry that are in flight when its next fire is due.

@@ -46,9 +46,11 @@ type Progress struct {
 	Counts
 	Nominal time.Time `json:"nominal,omitzero"` // of the last fire, also of one that did not run
 	// nominal time of the next fire, if it is held until the windows open
-	Held    time.Time `json:"held,omitzero"`
-	Delayed *Delay    `json:"delayed,omitempty"` // the next fire, if it has a splay
-	Waiting *Waiting  `json:"waiting,omitempty"` // the fire that waits for a run to end
+	Held time.Time `json:"held,omitzero"`
+	// from when its interval counts, by the clock of the last record; zero: from its last run
+	Anchored time.Time `json:"anchored,omitzero"`
+	Delayed  *Delay    `json:"delayed,omitempty"` // the next fire, if it has a splay
+	Waiting  *Waiting  `json:"waiting,omitempty"` // the fire that waits for a run to end
 	// nominal times that were missed and will be made up, the oldest first
 	Owed      []time.Time `json:"owed,omitempty"`
 	Fired     time.Time   `json:"fired,omitzero"`     // of the last run
@@ -174,4 +176,32 @@ const maxError = 1024 // bytes of a run's error that are kept
 // CutError shortens the error of a run to 1,024 bytes of valid UTF-8.
 func CutError(text string) string {
 	return strings.ToValidUTF8(text[:min(len(text), maxError)], "")
+}
+
+// Move moves the times since which something lasts by a step of the wall clock, so that they are as long ago as before
+// it, and the time until which a fire waits for its splay. Nothing has lasted since a time after now. A timing that was
+// seen at a time ahead of the clock is not moved: the host has booted with a clock that showed less.
+func (h *History) Move(step time.Duration, now time.Time) {
+	for _, since := range []*time.Time{&h.Active, &h.Since, &h.Left, &h.Anchored} {
+		if !since.IsZero() {
+			*since = earlier(since.Add(step), now)
+		}
+	}
+	if old := now.Add(-step); !h.TimingSeen.IsZero() && !h.TimingSeen.After(old) {
+		h.TimingSeen = h.TimingSeen.Add(step)
+	}
+	if h.Waiting != nil {
+		moved := *h.Waiting
+		moved.Since = earlier(moved.Since.Add(step), now)
+		h.Waiting = &moved
+	}
+	if h.Skip != nil {
+		moved := *h.Skip
+		moved.At = earlier(moved.At.Add(step), now)
+		h.Skip = &moved
+	}
+	if h.Delayed != nil {
+		h.Delayed = &Delay{Nominal: h.Delayed.Nominal, At: h.Delayed.At.Add(step)}
+	}
+	h.Breaker.move(step, now)
 }

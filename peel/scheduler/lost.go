@@ -70,13 +70,11 @@ func (e *Entry) wasSkipped(at time.Time) bool {
 	return false
 }
 
-// TakeDelayed returns the fire that waited for its splay when the last process ended, nil if there is none or its time
-// has not come. waits says that it still does: until the time that was drawn, also if the splay has been shortened
-// since.
+// TakeDelayed returns the fire that waited for its splay when the last process ended, nil if there is none. waits says
+// that it still does: until the time that was drawn, also if the splay has been shortened since.
 func (e *Entry) TakeDelayed(now time.Time) (d *Delay, waits bool) {
 	d, e.Delayed = e.Delayed, nil
-	if d == nil || d.Nominal.After(now) ||
-		e.has(d.Nominal, func(o ledger.Outcome) bool { return o != ledger.Pending }) {
+	if d == nil || e.has(d.Nominal, func(o ledger.Outcome) bool { return o != ledger.Pending }) {
 		return nil, false
 	}
 	return d, e.Rhythm.OnWall() && !e.Spec.RunOnStart && d.At.After(now)

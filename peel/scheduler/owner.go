@@ -61,21 +61,21 @@ func newOwner(s *Scheduler) *owner {
 		Saver:        NewSaver(s.disk),
 		pausedErrors: map[string]bool{},
 	}
-	for name, h := range s.loaded.Entries {
-		if s.Damage() != "" { // what is left out may have been fires of any entry
-			h.List.DoubtBefore(now.Wall)
-		}
-		o.add(newRemembered(name, h, now))
-	}
 	o.zone = describe(s.o.Zone, now.Wall.UTC().Year())
 	o.otherZone = s.loaded.Moment.Zone != "" && s.loaded.Moment.Zone != o.zone
 	o.marks = s.loaded.Marks
 	starts := o.starts(now)
 	o.step = starts.Step
-	for _, e := range o.entries {
-		e.moveActive(o.step, now)
+	for name, h := range s.loaded.Entries {
+		if s.Damage() != "" { // what is left out may have been fires of any entry
+			h.List.DoubtBefore(now.Wall)
+		}
+		o.add(newRemembered(name, h, o.step, now))
 	}
 	o.unlisted = unlistedSince(s.loaded.Marks, starts)
+	if o.step != 0 {
+		o.clocks.SetAt = o.unlisted
+	}
 	if s.loaded.Older { // what ran since its last record is not known, so nothing of it is missed or made up
 		o.unlisted = now.Wall
 	}
@@ -196,16 +196,16 @@ func (o *owner) compareClocks(now Instant) {
 
 // onClockStep arms or plans anew the next fire of an entry after the wall clock was set.
 func (o *owner) onClockStep(e *entry, old, now Instant) {
-	e.Breaker.ClampOpened(now.Wall)
-	e.Active, e.Since, e.dirty = earlier(e.Active, now.Wall), earlier(e.Since, now.Wall), true
+	step, seen := now.Wall.Sub(old.Wall), e.TimingSeen
+	e.Move(step, now.Wall)
+	e.dirty = true
 	if !e.IsActive() {
 		return
 	}
 	o.dropAhead(e, now)
-	p, step, timed := e.Next, now.Wall.Sub(old.Wall), e.Next.Trigger == wire.TriggerTimer
+	p, timed := e.Next, e.Next.Trigger == wire.TriggerTimer
 	switch waits := p.Splaying(old); {
-	case e.Spec.Clock.After > 0 && e.seen: // a delay is elapsed time
-		e.TimingSeen = e.TimingSeen.Add(step)
+	case e.Spec.Clock.After > 0 && !e.TimingSeen.Equal(seen): // a delay is elapsed time
 		o.setTiming(e)
 		if timed && !p.Held {
 			p.Nominal, p.At = p.Nominal+int64(step), p.At+int64(step)
@@ -359,8 +359,10 @@ func (o *owner) forget() {
 
 // stop waits for the runs in flight, cancels those that take too long, and stores the state.
 func (o *owner) stop() error {
-	stopped := o.moment(o.s.now()) // nothing fires from now on: the next process has missed what comes
+	now := o.s.now()
+	stopped := o.moment(now) // nothing fires from now on: the next process has missed what comes
 	for name := range o.set {
+		o.settleHeld(o.entries[name], now)
 		o.entries[name].stopRetries()
 	}
 	o.drain(stopGrace)

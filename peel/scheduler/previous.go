@@ -25,7 +25,7 @@ type previous struct {
 func (o *owner) takeOver(b OpenRun, now Instant) {
 	e := o.entries[b.Entry]
 	if e == nil {
-		e = o.add(newRemembered(b.Entry, History{}, now))
+		e = o.add(newRemembered(b.Entry, History{}, o.step, now))
 	}
 	r := &run{
 		e: e, hash: b.Hash, timing: b.Timing, recorded: true,
@@ -43,14 +43,16 @@ func (o *owner) takeOver(b OpenRun, now Instant) {
 			"started", b.Started)
 	}
 	if !slices.ContainsFunc(e.Last, r.is) {
-		if b.Started.After(e.Started) {
+		set := len(e.Last) > 0 && e.Last[len(e.Last)-1].Era < b.Listed.Era // the clock, since the run before
+		newest := set || b.Nominal.After(e.Nominal)
+		if set || b.Started.After(e.Started) {
 			e.Fired, e.Started = b.Fired, b.Started
 		}
-		if b.Nominal.After(e.Nominal) {
+		if newest {
 			e.Nominal = b.Nominal
 		}
 		r.addToHistory()
-		e.CountFromLastRun(now)
+		o.countFrom(e, b, newest, now)
 		if !b.Ended.IsZero() {
 			o.endedBefore = append(o.endedBefore, r)
 		}
@@ -60,6 +62,20 @@ func (o *owner) takeOver(b OpenRun, now Instant) {
 	} else {
 		o.unreported = append(o.unreported, r)
 	}
+}
+
+// countFrom makes the interval of an entry count from a run that the last process did not complete. newest says that
+// no fire was later. If the clock was set during the run, the interval counts from where it did at the last record.
+func (o *owner) countFrom(e *entry, b OpenRun, newest bool, now Instant) {
+	if !e.Anchored.IsZero() && b.Listed.Era+1 != o.marks.Era() {
+		return
+	}
+	if newest {
+		e.Anchored = b.anchor(e.Anchored, o.step)
+	}
+	before := e.Anchor
+	e.CountFrom(later(b.Started, b.Ended).Add(o.step), now)
+	e.Anchor = max(e.Anchor, before)
 }
 
 // reportPrevious reports runs of the last process, one after the other. The report has the arguments if the entry has

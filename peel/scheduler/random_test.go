@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -240,4 +241,78 @@ func TestRandomRestartsAndClockStepsNeitherLoseNorDoubleAFire(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Intervals, breakers and waits count elapsed time: two lives with the same stops and kills run the same at the same
+// times, whether or not the clock is set in them.
+func TestRandomClockStepsChangeNothingThatCountsElapsedTime(t *testing.T) {
+	const entries = `
+        end: {module: test.ping, interval: 20m}
+        start: {module: test.ping, interval: 35m, interval_from: start}
+        once: {module: test.ping, interval: 25m, catch_up: run_once}
+        breaker: {module: test.ping, interval: 10m, breaker: {threshold: 1, reset_after: 45m}}
+        waits: {module: test.ping, interval: 29m7s, group: g, if_running: queue, start_deadline: 50m}
+        long: {module: test.ping, interval: 43m13s, group: g, if_running: queue, start_deadline: 50m}
+        delay: {module: test.ping, after: 7h}`
+	for seed := range 6 * *seeds {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			var lives [2][]string
+			for i := range lives {
+				synctest.Test(t, func(t *testing.T) { lives[i] = lifeOfIntervals(t, entries, seed, i > 0) })
+			}
+			if len(lives[0]) < 50 {
+				t.Errorf("only %d runs", len(lives[0]))
+			}
+			for i := range min(len(lives[0]), len(lives[1])) {
+				if a, b := lives[0][i], lives[1][i]; a != b {
+					t.Fatalf("run %d is %s, with steps of the clock %s", i, a, b)
+				}
+			}
+			if a, b := len(lives[0]), len(lives[1]); a != b {
+				t.Errorf("%d runs, with steps of the clock %d", a, b)
+			}
+		})
+	}
+}
+
+// lifeOfIntervals returns the runs of entries, with the times by a clock that nobody sets. steps sets the clock of the
+// host in stops and while it is up.
+func lifeOfIntervals(t *testing.T, entries string, seed uint64, steps bool) (ran []string) {
+	r, begin := rand.New(rand.NewPCG(seed, 5)), time.Now()
+	upTo := func(d time.Duration) time.Duration { return time.Duration(r.Int64N(int64(d))) }
+	var c tamper
+	step := func() {
+		if by := upTo(10*time.Hour) - 5*time.Hour; r.IntN(3) == 0 && steps {
+			c.set(by)
+		}
+	}
+	o := scheduler.Options{StateFile: filepath.Join(t.TempDir(), "state"), Zone: time.UTC}
+	o.Boot = func() (string, time.Duration) { return "a", time.Since(begin) }
+	for range 15 {
+		h := c.host(t, o)
+		h.takes["long"] = 36*time.Minute + 31*time.Second
+		for _, name := range []string{"end", "start", "once", "breaker", "waits", "long", "delay"} {
+			h.answer(name, func() wire.Result {
+				h.mu.Lock()
+				defer h.mu.Unlock()
+				ran = append(ran, name+" "+time.Since(begin).Round(time.Second).String())
+				return wire.Result{Success: name != "breaker"}
+			})
+		}
+		h.apply(parse(t, entries))
+		for range 1 + r.IntN(3) {
+			time.Sleep(upTo(time.Hour))
+			step()
+			time.Sleep(2*time.Minute + upTo(time.Hour))
+		}
+		if killed := r.IntN(3) == 0; killed {
+			o = crash(t, o)
+			h.stop()
+		}
+		h.shut()
+		step()
+		time.Sleep(upTo(90 * time.Minute))
+	}
+	slices.Sort(ran)
+	return ran
 }

@@ -93,15 +93,17 @@ func (p Pending) Splaying(now Instant) bool {
 // LongAgo is longer than any interval, and short enough for sums of durations.
 const LongAgo = 100 * 366 * 24 * time.Hour
 
-// CountFromLastRun makes the interval of the entry count from its last run, or from now.
-func (e *Entry) CountFromLastRun(now Instant) {
-	last := e.Ended
-	if e.Started.After(last) {
-		last = e.Started
-	}
+// CountFrom makes the interval of the entry count from a time of the wall clock.
+func (e *Entry) CountFrom(at time.Time, now Instant) {
+	e.Anchor = now.Up - min(max(0, now.Wall.Sub(at)), LongAgo)
+}
+
+// CountFromLastRun makes the interval of the entry count from its last run, or from now. The wall clock was set by step
+// since that run.
+func (e *Entry) CountFromLastRun(step time.Duration, now Instant) {
 	e.Anchor = now.Up
-	if !last.IsZero() {
-		e.Anchor -= min(max(0, now.Wall.Sub(last)), LongAgo)
+	if last := later(e.Ended, e.Started); !last.IsZero() {
+		e.CountFrom(last.Add(step), now)
 	}
 }
 

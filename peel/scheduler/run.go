@@ -25,6 +25,7 @@ type run struct {
 	after    []func() // called when it has ended and its report is stored
 	reports  bool     // it is reported after its end
 	stored   bool     // the report is stored
+	began    Instant
 	ended    Instant
 }
 

@@ -28,6 +28,18 @@ type OpenRun struct {
 	RunEnd
 }
 
+// anchor returns from when an interval from start to start counts after the run; before is from when it counted. The
+// wall clock was set by step since.
+func (r OpenRun) anchor(before time.Time, step time.Duration) time.Time {
+	switch r.Trigger {
+	case wire.TriggerTimer:
+		return r.Nominal.Add(step)
+	case wire.TriggerStart, wire.TriggerNeeds:
+		return r.Fired.Add(step)
+	}
+	return before
+}
+
 // A RunEnd is added to the record when the run has ended, and once more when its report is stored.
 type RunEnd struct {
 	Ended    time.Time `json:"ended,omitzero"`

@@ -36,6 +36,9 @@
 // waits for its splay waits for the rest of it, one that is held for the windows by the new clock. What is owed ahead
 // of the new clock is missed, and the timer fires it.
 //
+// What an entry counts from (the last run of an interval, the opening of its breaker, the begin of a wait or a delay)
+// is as long ago as before when the clock is set, also in a stop, unless the host boots: then nobody knows by how much.
+//
 // # Failures
 //
 // A failed run is tried again within the same run: it keeps its slot, and only its last attempt is recorded and

@@ -175,6 +175,11 @@ func (o *owner) change() Change {
 // stored returns the history of an entry as it is stored.
 func (o *owner) stored(e *entry) History {
 	h := e.History
+	if !e.Rhythm.OnWall() {
+		h.Anchored = o.clocks.Base.At(e.anchor())
+	} else if e.begun {
+		h.Anchored = time.Time{}
+	}
 	if p := e.Next; p.Trigger == wire.TriggerTimer && p.OnWall && !p.Held && p.At > p.Nominal {
 		h.Delayed = &Delay{Nominal: o.time(p, p.Nominal), At: o.time(p, p.At)}
 	}
