@@ -4,7 +4,7 @@
 // An entry is written for every dispatch, cancel and schedule command, every change of tokens, people and enrolled
 // peels, and every command about revisions, whether it was done, refused or failed. A call of an assistant's tool has
 // an entry too, written before the call is carried out. A request for a job that is repeated under its ID adds no
-// entry.
+// entry, unless it ends otherwise: first it failed, and then the job was dispatched.
 //
 // Guarantees: only masters can write to the log; the server refuses to remove or change an entry, and masters have no
 // permission to change, purge, restore or delete the stream. Each entry has the digest of the one before it: a master
@@ -27,6 +27,8 @@ package audit
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -113,6 +115,14 @@ func (l *Log) count() {
 	}
 }
 
+// leaveOut has the next entry of the user count what e counted.
+func (l *Log) leaveOut(e *Entry) {
+	if e.LeftOut > 0 {
+		l.kept.giveBack(e)
+		l.countLater()
+	}
+}
+
 func (l *Log) write(ctx context.Context, e *Entry) error {
 	e.Time = time.Now().UTC()
 	bound(e)
@@ -167,12 +177,12 @@ func (l *Log) store(ctx context.Context, e *Entry) error {
 	case <-ctx.Done():
 		return fmt.Errorf("cannot store it within %v: other entries were not stored either", writeLimit)
 	}
-	id := rand.Text()
-	if e.JID != "" && e.Result == Done && (e.Action == ActionDispatch || e.Action == actionSecrets) {
-		id = e.Action + "." + string(e.JID) // the bus drops the entry of a repeated request
-	}
-	for {
-		err := l.append(ctx, id, e)
+	id := idOf(e)
+	for first := true; ; first = false {
+		stored, err := l.append(ctx, id, e)
+		if err == nil && !stored && first { // an earlier request has this entry, but not how many were left out
+			l.leaveOut(e)
+		}
 		if err == nil || l.js.Conn().IsClosed() {
 			return err
 		}
@@ -188,33 +198,54 @@ func (l *Log) store(ctx context.Context, e *Entry) error {
 	}
 }
 
-// append publishes an entry once, as the one after the newest. If an earlier try under the same ID was stored, the bus
-// drops this one.
-func (l *Log) append(ctx context.Context, id string, e *Entry) error {
+// idOf returns the ID under which the bus stores an entry. Requests to begin or cancel a job that are repeated have the
+// same ID if they end alike, so that the bus drops the entries of all but the first. One that asks for anything else has
+// another.
+func idOf(e *Entry) string {
+	if e.JID == "" || !slices.Contains([]string{ActionDispatch, actionSecrets, actionCancel}, e.Action) {
+		return rand.Text()
+	}
+	if e.Result == Done && e.Action != actionCancel {
+		return e.Action + "." + string(e.JID) // a job is dispatched once
+	}
+	same := *e
+	same.Seq, same.Prev, same.Time = 0, "", time.Time{}
+	same.Reason, same.LeftOut = "", 0
+	text, err := same.Text()
+	if err != nil {
+		return rand.Text()
+	}
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}
+
+// append publishes an entry once, as the one after the newest. stored is false if the bus has an entry with the same ID
+// and drops this one.
+func (l *Log) append(ctx context.Context, id string, e *Entry) (stored bool, err error) {
 	if l.head == nil {
 		head, err := l.newest(ctx)
 		if err != nil {
-			return err
+			return false, err
 		}
 		l.head = &head
 	}
 	e.Seq, e.Prev = l.head.Seq+1, l.head.Digest
 	text, err := e.Text()
 	if err != nil {
-		return err
+		return false, err
 	}
 	msg := &nats.Msg{Subject: subjectOf(e), Data: []byte(text), Header: nats.Header{nats.MsgIdHdr: {id}}}
 	ack, err := l.js.PublishMsg(ctx, msg, jetstream.WithExpectLastSequence(l.head.Seq))
 	switch {
 	case err != nil:
-		return err
+		return false, err
 	case !ack.Duplicate:
 		*l.head = HeadOf(Line{Seq: ack.Sequence, Text: text})
 		l.kept.stored(e.User, len(text))
 	case ack.Sequence > l.head.Seq: // an earlier try of this entry, perhaps followed by others
 		l.head = nil
 	}
-	return nil
+	return !ack.Duplicate, nil
 }
 
 // newest returns the head after the newest entry. Its digest is empty if the entry was removed by its age.

@@ -23,6 +23,7 @@ const (
 const (
 	ActionDispatch = "job.dispatch"
 	actionSecrets  = "secrets.show"
+	actionCancel   = "job.cancel"
 )
 
 // Dispatch returns the entry of a request for a job that ended with err; refused says that err is a refusal, as in

@@ -120,6 +120,17 @@ func (k *kept) stored(user string, bytes int) {
 	a.entries, a.bytes = a.entries+1, a.bytes+int64(bytes)
 }
 
+// giveBack counts anew what an entry counted that the bus dropped.
+func (k *kept) giveBack(e *Entry) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	a := k.account(e.User)
+	if a.leftOut == 0 {
+		a.last = *e
+	}
+	a.leftOut += e.LeftOut
+}
+
 // omitted returns an entry for each user whose last entries were left out. more reports whether one must wait, because
 // its user has too much of the log.
 func (k *kept) omitted(now time.Time) (entries []Entry, more bool) {

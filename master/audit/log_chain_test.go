@@ -246,6 +246,24 @@ func TestWhatIsLeftOutIsCountedSoon(t *testing.T) {
 	})
 }
 
+// The bus drops the entry of a repeated request, and with it how many entries were left out before. A later one tells.
+func TestWhatIsLeftOutIsToldAlsoAfterARepeatedRequest(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		l := open(t, b)
+		repeated := done("job.dispatch", "deed", "mob")
+		repeated.JID = "2abcdefghijklmnopqrstuvwxyz"
+		l.Write(t.Context(), repeated)
+		for range 25 {
+			l.Write(t.Context(), audit.Entry{Action: "sync.approve", Target: "deed", User: "mob", Result: audit.Refused})
+		}
+		l.Write(t.Context(), repeated)
+		time.Sleep(11 * time.Second)
+		if e := list(t, l, audit.Query{Limit: 1}).Entries[0]; e.Action != audit.ActionOmitted || e.LeftOut != 5 || e.User != "mob" {
+			t.Errorf("%+v", e)
+		}
+	})
+}
+
 func TestAUserCannotPushOutTheEntriesOfOthers(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		admin := keeper(t, b)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -12,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/nats-io/nats.go"
 
 	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
@@ -158,6 +161,65 @@ func TestARequestThatIsRepeatedMakesOneEntry(t *testing.T) {
 		page, err := log.List(t.Context(), audit.Query{})
 		if err != nil || len(page.Entries) != 1 || page.Entries[0].JID != spec.JID {
 			t.Errorf("%d entries, %v", len(page.Entries), err)
+		}
+	})
+}
+
+// A client repeats a request that failed, until it knows what became of it. Each outcome has one entry, and each request
+// that asks for something else has its own, also under the ID of the first.
+func TestARequestThatIsRepeatedMakesOneEntryOfEachOutcome(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		log := audit.OpenLog(s.js, slog.New(slog.DiscardHandler))
+		var full error
+		s.master("m1", func(o *dispatch.Options) {
+			o.Audit = log
+			o.Room = func() error { return full }
+			o.Allow = func(_ context.Context, from grants.Caller, spec *job.Spec) error {
+				if spec.Function != "test.ping" {
+					return fmt.Errorf("%s may not run %s: %w", from.User, spec.Function, grants.ErrNotAllowed)
+				}
+				return nil
+			}
+		})
+		bob := s.bus.Conn(t, grants.RoleOperator, "bob")
+		allowed := ask(func(*job.Spec) {}, "web-01")
+		with := func(change func(*job.Spec)) job.Spec {
+			spec := ask(change, "web-01")
+			spec.JID = allowed.JID
+			return spec
+		}
+		for _, r := range []struct {
+			times int
+			from  *nats.Conn
+			user  string
+			spec  job.Spec
+			full  error
+			want  string // of the new entry
+		}{
+			{5, s.alice, "alice", allowed, errors.New("the bus is full"), "alice test.ping failed"},
+			{5, bob, "bob", allowed, errors.New("the bus is full"), "bob test.ping failed"},
+			{5, s.alice, "alice", with(func(j *job.Spec) { j.Function, j.StateID = "cmd.run", "id" }), nil, "alice cmd.run refused"},
+			{5, s.alice, "alice", with(func(j *job.Spec) { j.Function, j.StateID = "cmd.run", "who" }), nil, "alice cmd.run refused"},
+			{5, bob, "bob", with(func(j *job.Spec) { j.Function, j.StateID = "cmd.run", "id" }), nil, "bob cmd.run refused"},
+			{5, s.alice, "alice", allowed, nil, "alice test.ping done"},
+			{5, s.alice, "alice", with(func(j *job.Spec) { j.Timeout = time.Hour }), nil, "alice test.ping refused"},
+		} {
+			before, err := log.List(t.Context(), audit.Query{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			full = r.full
+			for range r.times {
+				_, _ = s.request(r.from, r.user, r.spec)
+				time.Sleep(3 * time.Second)
+			}
+			page, err := log.List(t.Context(), audit.Query{})
+			if err != nil || len(page.Entries) != len(before.Entries)+1 {
+				t.Fatalf("%s: %d entries more, %v", r.want, len(page.Entries)-len(before.Entries), err)
+			}
+			if e := page.Entries[0]; e.JID != allowed.JID || fmt.Sprintf("%s %s %s", e.User, e.Function, e.Result) != r.want {
+				t.Errorf("%+v, want %s", e, r.want)
+			}
 		}
 	})
 }
