@@ -199,8 +199,7 @@ func (l *Log) store(ctx context.Context, e *Entry) error {
 }
 
 // idOf returns the ID under which the bus stores an entry. Requests to begin or cancel a job that are repeated have the
-// same ID if they end alike, so that the bus drops the entries of all but the first. One that asks for anything else has
-// another.
+// same ID if they end alike, so that the bus drops the entries of all but the first. Any other request has another ID.
 func idOf(e *Entry) string {
 	if e.JID == "" || !slices.Contains([]string{ActionDispatch, actionSecrets, actionCancel}, e.Action) {
 		return rand.Text()
