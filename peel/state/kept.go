@@ -47,6 +47,7 @@ type Kept struct {
 	Size   int64     `json:"size,omitempty"`
 	Target string    `json:"target,omitempty"` // of a link
 	File   string    `json:"file,omitempty"`   // the name of the content in the directory of the run
+	Follow bool      `json:"follow,omitempty"` // the path goes through links of other users
 }
 
 // keeper keeps what one run replaces or removes, in a directory of its own below dir, whose files root alone can read.
@@ -66,11 +67,11 @@ type keptSize struct {
 
 // keep keeps what is at a path and below it. It leaves out devices, what is over a limit and what is not safe to read.
 // A full disk is no error, because states make room too.
-func (k *keeper) keep(name string) error {
-	d, base, err := safefs.Parent(name)
+func (k *keeper) keep(links safefs.Links, name string) error {
+	d, base, err := links.Parent(name)
 	if err == nil {
 		defer d.Close()
-		err = k.entry(d, base, name)
+		err = k.entry(links, d, base, name)
 	}
 	switch {
 	case err == nil, errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
@@ -79,12 +80,13 @@ func (k *keeper) keep(name string) error {
 	return fmt.Errorf("nothing was changed, because the old %s cannot be kept: %w", name, err)
 }
 
-func (k *keeper) entry(d *safefs.Dir, base, name string) error {
+func (k *keeper) entry(links safefs.Links, d *safefs.Dir, base, name string) error {
 	info, err := d.Stat(base)
 	if err != nil || k.seen >= maxKeptFiles {
 		return err
 	}
 	e := Kept{Time: time.Now().UTC(), Path: name, Mode: fmt.Sprintf("%04o", info.Mode), UID: info.UID, GID: info.GID}
+	e.Follow = links == safefs.UserLinks
 	var content []byte
 	switch info.Kind {
 	case safefs.File:
@@ -109,11 +111,11 @@ func (k *keeper) entry(d *safefs.Dir, base, name string) error {
 	if err != nil || info.Kind != safefs.Directory {
 		return err
 	}
-	return k.below(name)
+	return k.below(links, name)
 }
 
-func (k *keeper) below(name string) error {
-	d, err := safefs.Open(name)
+func (k *keeper) below(links safefs.Links, name string) error {
+	d, err := links.Open(name)
 	if _, isUnsafe := errors.AsType[*safefs.UnsafeError](err); isUnsafe {
 		return nil
 	}
@@ -126,7 +128,7 @@ func (k *keeper) below(name string) error {
 		return err
 	}
 	for _, n := range names {
-		if err := k.entry(d, n, path.Join(name, n)); err != nil {
+		if err := k.entry(links, d, n, path.Join(name, n)); err != nil {
 			return err
 		}
 	}
@@ -303,7 +305,11 @@ func (k *keeper) restore(e Kept, content []byte) error {
 	if err != nil {
 		return err
 	}
-	d, base, err := safefs.Parent(e.Path)
+	links := safefs.TrustedLinks
+	if e.Follow {
+		links = safefs.UserLinks
+	}
+	d, base, err := links.Parent(e.Path)
 	if err != nil {
 		return err
 	}
@@ -321,7 +327,7 @@ func (k *keeper) restore(e Kept, content []byte) error {
 	case e.Kind == "directory" || info.Kind == safefs.Directory || info.Kind == safefs.Other:
 		return fmt.Errorf("there is %s", info.Kind)
 	}
-	if err := k.keep(e.Path); err != nil {
+	if err := k.keep(links, e.Path); err != nil {
 		return err
 	}
 	if e.Kind == "link" {

@@ -15,6 +15,7 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/state/file"
 	"github.com/seed-c01c3da5/zester/peel/state/host"
 	"github.com/seed-c01c3da5/zester/peel/state/pkg"
+	"github.com/seed-c01c3da5/zester/peel/state/safefs"
 	"github.com/seed-c01c3da5/zester/peel/state/system"
 	"github.com/seed-c01c3da5/zester/settings/state"
 )
@@ -22,6 +23,10 @@ import (
 // plan returns the steps that are missing. With react a service reacts as well.
 func (x *run) plan(ctx context.Context, s *state.State, react bool) ([]host.Step, error) {
 	x.noted = sha256.New()
+	x.world.Links = safefs.TrustedLinks
+	if s.Follows() {
+		x.world.Links = safefs.UserLinks
+	}
 	switch a := s.Args.(type) {
 	case *state.FileManaged:
 		return file.Managed(ctx, x.world, a, x.inputs(s))

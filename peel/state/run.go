@@ -33,6 +33,7 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/state/file"
 	"github.com/seed-c01c3da5/zester/peel/state/host"
 	"github.com/seed-c01c3da5/zester/peel/state/pkg"
+	"github.com/seed-c01c3da5/zester/peel/state/safefs"
 	"github.com/seed-c01c3da5/zester/peel/state/service"
 	"github.com/seed-c01c3da5/zester/peel/state/system"
 	"github.com/seed-c01c3da5/zester/settings"
@@ -360,8 +361,19 @@ func (x *run) once(run context.Context, s *state.State, o *Outcome) {
 		if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
 			err = fmt.Errorf("%w: %w", cause, err)
 		}
-		o.Result, o.Comment = Failed, err.Error()
+		o.Result, o.Comment = Failed, err.Error()+mend(s, err)
 	}
+}
+
+// mend says what lets a state go through a place that another user controls, if something does.
+func mend(s *state.State, err error) string {
+	unsafe, ok := errors.AsType[*safefs.UnsafeError](err)
+	f, _ := state.FunctionOf(s.Function)
+	isParam := slices.ContainsFunc(f.Params(), func(p state.Param) bool { return p.Name == "follow" })
+	if !ok || !unsafe.Strict || !isParam {
+		return ""
+	}
+	return "; follow: true of the state goes there if those who control it may write there themselves"
 }
 
 // doubt notes what may become of the host because a state is unknown.

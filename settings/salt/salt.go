@@ -75,7 +75,7 @@ var words = []Word{
 	{Argument, "show_changes", "diff: false"},
 	{Argument, "file_mode", "mode, or file_mode of file.directory with recurse: [mode]"},
 	{Argument, "dir_mode", "mode, or dir_mode of file.recurse"},
-	{Argument, "follow_symlinks", "nothing: links are never followed"},
+	{Argument, "follow_symlinks", "follow: true, for links that other users made"},
 	{Argument, "backup", "nothing: zester state restore has what a state replaced"},
 	{Argument, "optional_groups", "groups with groups that exist"},
 	{Argument, "remove_groups", "groups"},

@@ -19,6 +19,7 @@ type FileReplace struct {
 	Path    string  `yaml:"path" doc:"path of the file"`
 	Pattern string  `yaml:"pattern" doc:"regular expression of the parts that are replaced; ^ and $ match at lines"`
 	Repl    *string `yaml:"repl" doc:"what replaces each part; ${1} stands for the first group of the pattern"`
+	Follow  bool    `yaml:"follow" doc:"go through symbolic links and directories of other users on the way, where they lead to what these users may write themselves"`
 }
 
 func (a *FileReplace) setMain(name string) { setDefault(&a.Path, name) }
@@ -186,7 +187,8 @@ type FileBlock struct {
 	Mode    string  `yaml:"mode" doc:"octal digits in quotes; default: left as it is, 0644 on a new file, and never readable for others if the content is secret"`
 	Absent  bool    `yaml:"absent" doc:"remove the block"`
 
-	Check []string `yaml:"check" doc:"program and arguments that check the new file; {} stands for it"`
+	Check  []string `yaml:"check" doc:"program and arguments that check the new file; {} stands for it"`
+	Follow bool     `yaml:"follow" doc:"go through symbolic links and directories of other users on the way, where they lead to what these users may write themselves"`
 }
 
 func (a *FileBlock) setMain(name string) { setDefault(&a.Path, name) }

@@ -143,6 +143,7 @@ type FileManaged struct {
 	Replace  *bool            `yaml:"replace" doc:"false: make the file if it is missing and leave it alone otherwise"`
 	Check    []string         `yaml:"check" doc:"program and arguments that check the new content; {} stands for its file"`
 	Diff     *bool            `yaml:"diff" doc:"false: show no diff of the content"`
+	Follow   bool             `yaml:"follow" doc:"go through symbolic links and directories of other users on the way, where they lead to what these users may write themselves"`
 }
 
 func (a *FileManaged) setMain(name string) { setDefault(&a.Path, name) }
@@ -180,6 +181,7 @@ type FileDirectory struct {
 	Recurse  []string `yaml:"recurse" doc:"which of user, group and mode everything below gets too"`
 	FileMode string   `yaml:"file_mode" doc:"with recurse: [mode]: mode of files below; default: mode"`
 	Clean    bool     `yaml:"clean" doc:"remove what no state owns"`
+	Follow   bool     `yaml:"follow" doc:"go through symbolic links and directories of other users on the way, where they lead to what these users may write themselves; the path may be a link to a directory"`
 }
 
 func (a *FileDirectory) setMain(name string) { setDefault(&a.Path, name) }
@@ -215,6 +217,7 @@ type FileRecurse struct {
 	DirMode  string `yaml:"dir_mode" doc:"mode of directories; default: 0755"`
 	Template bool   `yaml:"template" doc:"the files are templates"`
 	Clean    bool   `yaml:"clean" doc:"remove what no state owns"`
+	Follow   bool   `yaml:"follow" doc:"go through symbolic links and directories of other users on the way, where they lead to what these users may write themselves; the path may be a link to a directory"`
 }
 
 func (a *FileRecurse) setMain(name string) { setDefault(&a.Path, name) }
@@ -241,6 +244,7 @@ type FileSymlink struct {
 	Target   string `yaml:"target" doc:"path that the link points to"`
 	MakeDirs bool   `yaml:"makedirs" doc:"make missing directories above the link"`
 	Force    bool   `yaml:"force" doc:"replace a file that is in the place of the link; a directory is never replaced"`
+	Follow   bool   `yaml:"follow" doc:"go through symbolic links and directories of other users on the way, where they lead to what these users may write themselves"`
 }
 
 func (a *FileSymlink) setMain(name string) { setDefault(&a.Path, name) }
@@ -257,7 +261,8 @@ func (a *FileSymlink) check(complete bool) []problem {
 
 // FileAbsent holds the arguments of file.absent.
 type FileAbsent struct {
-	Path string `yaml:"path" doc:"file or directory that should not exist"`
+	Path   string `yaml:"path" doc:"file or directory that should not exist"`
+	Follow bool   `yaml:"follow" doc:"go through symbolic links and directories of other users on the way, where they lead to what these users may write themselves"`
 }
 
 func (a *FileAbsent) setMain(name string) { setDefault(&a.Path, name) }
@@ -279,7 +284,8 @@ type FileLine struct {
 	After  string `yaml:"after" doc:"regular expression of the line after which a new one comes"`
 	Before string `yaml:"before" doc:"regular expression of the line before which a new one comes"`
 
-	Check []string `yaml:"check" doc:"program and arguments that check the new file; {} stands for it"`
+	Check  []string `yaml:"check" doc:"program and arguments that check the new file; {} stands for it"`
+	Follow bool     `yaml:"follow" doc:"go through symbolic links and directories of other users on the way, where they lead to what these users may write themselves"`
 }
 
 func (a *FileLine) setMain(name string) { setDefault(&a.Path, name) }

@@ -99,6 +99,12 @@ func (s *State) HasSecret(arg string) bool {
 	return n != nil && n.FirstSecret() != nil
 }
 
+// Follows reports whether the author of the state lets it go through links and directories of other users.
+func (s *State) Follows() bool {
+	n := s.written.Get("follow")
+	return n != nil && n.Value == true
+}
+
 // MarkSecrets takes the arguments of the states from the map of states n. The set has the same states, with each secret
 // in the place of its node.
 func (s Set) MarkSecrets(n *strictyaml.Node) {

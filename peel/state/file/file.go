@@ -215,14 +215,14 @@ func parents(w *host.World, name string, make bool, a attributes) (steps []host.
 	if steps, err = parents(w, dir, true, a); err != nil {
 		return nil, err
 	}
-	return append(steps, makeDirectory(dir, attributes{uid: a.uid, gid: a.gid}.over(safefs.Info{}, 0o755))), nil
+	return append(steps, makeDirectory(w, dir, attributes{uid: a.uid, gid: a.gid}.over(safefs.Info{}, 0o755))), nil
 }
 
-func makeDirectory(name string, a safefs.Attributes) host.Step {
+func makeDirectory(w *host.World, name string, a safefs.Attributes) host.Step {
 	return host.Step{
 		Change: host.Change{Do: "create", What: name, After: fmt.Sprintf("directory %04o", a.Mode)},
 		Apply: func(context.Context) error {
-			return inParent(name, func(d *safefs.Dir, base string) error { return d.Mkdir(base, a) })
+			return inParent(w, name, func(d *safefs.Dir, base string) error { return d.Mkdir(base, a) })
 		},
 		Predict: func(w *host.World) {
 			w.NewDirectory(name, safefs.Info{Kind: safefs.Directory, Mode: a.Mode, UID: a.UID, GID: a.GID})
@@ -231,8 +231,8 @@ func makeDirectory(name string, a safefs.Attributes) host.Step {
 }
 
 // inParent runs f in the directory of a path.
-func inParent(name string, f func(d *safefs.Dir, base string) error) error {
-	d, base, err := safefs.Parent(name)
+func inParent(w *host.World, name string, f func(d *safefs.Dir, base string) error) error {
+	d, base, err := w.Links.Parent(name)
 	if err != nil {
 		return err
 	}
@@ -261,10 +261,10 @@ func (f *wanted) plan(w *host.World, info safefs.Info, mode uint32) ([]host.Step
 			return nil, err
 		}
 		if bytes.Equal(old, f.content) {
-			return ownership(f.path, info, want), nil
+			return f.ownership(w, info, want), nil
 		}
 	} else if info.Kind != safefs.File {
-		if err := mayOwn(f.path, want); err != nil {
+		if err := mayOwn(w, f.path, want); err != nil {
 			return nil, err
 		}
 	}
@@ -296,9 +296,21 @@ func (f *wanted) plan(w *host.World, info safefs.Info, mode uint32) ([]host.Step
 	}}, nil
 }
 
+// ownership plans the owner and mode of a file that has the wanted content. Where the state goes through directories of
+// other users it replaces the file: package safefs changes no file that a user may have moved there.
+func (f *wanted) ownership(w *host.World, info safefs.Info, want safefs.Attributes) []host.Step {
+	steps := ownership(w, f.path, info, want)
+	if w.Links == safefs.UserLinks {
+		for i := range steps {
+			steps[i].Apply = func(ctx context.Context) error { return f.write(ctx, w, want) }
+		}
+	}
+	return steps
+}
+
 // mayOwn refuses a new file of a third user in the directory of a user, which would not be read again.
-func mayOwn(name string, want safefs.Attributes) error {
-	d, _, err := safefs.Parent(name)
+func mayOwn(w *host.World, name string, want safefs.Attributes) error {
+	d, _, err := w.Links.Parent(name)
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil // a planned directory
@@ -306,8 +318,9 @@ func mayOwn(name string, want safefs.Attributes) error {
 		return err
 	}
 	defer d.Close()
-	if uid, _, trusted := d.Owner(); !trusted && want.UID != 0 && uid != want.UID {
-		return fmt.Errorf("%s is in a directory of the user %d; name this user or root in the argument user", name, uid)
+	if uid, _, trusted := d.Owner(); !trusted && want.UID != 0 && uid != want.UID && w.Links == safefs.TrustedLinks {
+		const text = "%s is in a directory of the user %d; name this user or root in the argument user, or give follow: true"
+		return fmt.Errorf(text, name, uid)
 	}
 	return nil
 }
@@ -328,7 +341,7 @@ func describe(info safefs.Info) string {
 
 // write stages the file, has it checked and puts it at its place.
 func (f *wanted) write(ctx context.Context, w *host.World, a safefs.Attributes) error {
-	return inParent(f.path, func(d *safefs.Dir, base string) error {
+	return inParent(w, f.path, func(d *safefs.Dir, base string) error {
 		staged, err := d.Stage(base, f.content, a)
 		if err != nil {
 			return err
@@ -386,7 +399,7 @@ func (f *wanted) verify(ctx context.Context, name string) error {
 }
 
 // ownership plans the owner and mode of a file or directory that is there.
-func ownership(name string, info safefs.Info, want safefs.Attributes) []host.Step {
+func ownership(w *host.World, name string, info safefs.Info, want safefs.Attributes) []host.Step {
 	hasList := info.HasACL && want.ModeOnly
 	if info.Mode == want.Mode && info.UID == want.UID && info.GID == want.GID && !hasList {
 		return nil
@@ -411,7 +424,7 @@ func ownership(name string, info safefs.Info, want safefs.Attributes) []host.Ste
 	return []host.Step{{
 		Change: change,
 		Apply: func(context.Context) error {
-			return inParent(name, func(d *safefs.Dir, base string) error { return d.Own(base, want) })
+			return inParent(w, name, func(d *safefs.Dir, base string) error { return d.Own(base, want) })
 		},
 		Predict: func(w *host.World) {
 			info.HasACL = info.HasACL && !want.ModeOnly

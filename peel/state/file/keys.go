@@ -115,5 +115,5 @@ func keyFolder(w *host.World, dir string, attrs attributes) ([]host.Step, error)
 	}
 	mode := uint32(0o700)
 	attrs.mode = &mode
-	return []host.Step{makeDirectory(dir, attrs.over(safefs.Info{}, mode))}, nil
+	return []host.Step{makeDirectory(w, dir, attrs.over(safefs.Info{}, mode))}, nil
 }

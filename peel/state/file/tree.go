@@ -25,21 +25,21 @@ func Directory(ctx context.Context, w *host.World, a *state.FileDirectory,
 	if err != nil {
 		return nil, err
 	}
-	info, err := w.Stat(a.Path)
+	info, isLink, err := directory(w, a.Path, a.Follow)
 	if err != nil {
 		return nil, err
 	}
 	var steps []host.Step
-	switch info.Kind {
-	case safefs.Directory:
-		steps = ownership(a.Path, info, attrs.over(info, 0o755))
-	case safefs.Absent:
+	switch {
+	case isLink:
+		steps = targetOwnership(w, a.Path, info, attrs.over(info, 0o755))
+	case info.Kind == safefs.Directory:
+		steps = ownership(w, a.Path, info, attrs.over(info, 0o755))
+	case info.Kind == safefs.Absent:
 		if steps, err = parents(w, a.Path, a.MakeDirs, attrs); err != nil {
 			return nil, err
 		}
-		return append(steps, makeDirectory(a.Path, attrs.over(safefs.Info{}, 0o755))), nil
-	default:
-		return nil, fmt.Errorf("%s is %s, not a directory", a.Path, info.Kind)
+		return append(steps, makeDirectory(w, a.Path, attrs.over(safefs.Info{}, 0o755))), nil
 	}
 	if len(a.Recurse) == 0 && !a.Clean {
 		return steps, nil
@@ -61,6 +61,46 @@ func Directory(ctx context.Context, w *host.World, a *state.FileDirectory,
 		return nil, err
 	}
 	return append(below.steps, steps...), nil
+}
+
+// directory describes the directory of a state, or with follow the one that a link at its path leads to. Anything else
+// that is there is an error.
+func directory(w *host.World, name string, follow bool) (info safefs.Info, isLink bool, err error) {
+	info, err = w.Stat(name)
+	switch {
+	case err != nil || info.Kind == safefs.Absent || info.Kind == safefs.Directory:
+		return info, false, err
+	case info.Kind != safefs.Symlink:
+		return info, false, fmt.Errorf("%s is %s, not a directory", name, info.Kind)
+	case !follow:
+		return info, false, fmt.Errorf("%s is a link to %s; follow: true accepts a link to a directory", name, info.Target)
+	}
+	to, err := w.Target(name)
+	if err == nil && to.Kind != safefs.Directory {
+		err = fmt.Errorf("%s is a link to %s, which is %s and no directory", name, info.Target, to.Kind)
+	}
+	return to, true, err
+}
+
+// targetOwnership plans the owner and mode of the directory that a link leads to.
+func targetOwnership(w *host.World, link string, info safefs.Info, want safefs.Attributes) []host.Step {
+	steps := ownership(w, link, info, want)
+	for i := range steps {
+		steps[i].Apply = func(context.Context) error {
+			d, err := w.Links.Open(link)
+			if err != nil {
+				return err
+			}
+			defer d.Close()
+			return d.Own(".", want)
+		}
+		steps[i].Predict = func(w *host.World) {
+			info.HasACL = info.HasACL && !want.ModeOnly
+			info.Mode, info.UID, info.GID = want.Mode, want.UID, want.GID
+			w.SetTarget(link, info)
+		}
+	}
+	return steps
 }
 
 // A walker plans what a state does to all that is below a directory.
@@ -102,7 +142,7 @@ func (k *walker) walk(dir string) error {
 			}
 		}
 		if info.Kind == safefs.File || info.Kind == safefs.Directory {
-			k.steps = append(k.steps, ownership(name, info, k.below(info))...)
+			k.steps = append(k.steps, ownership(k.w, name, info, k.below(info))...)
 		}
 	}
 	return nil
@@ -139,7 +179,7 @@ func remove(w *host.World, name string, info safefs.Info) host.Step {
 			if err := w.KeepOld(name); err != nil {
 				return err
 			}
-			return inParent(name, func(d *safefs.Dir, base string) error { return d.RemoveAll(base) })
+			return inParent(w, name, func(d *safefs.Dir, base string) error { return d.RemoveAll(base) })
 		},
 		Predict: func(w *host.World) { w.SetFile(name, safefs.Info{}, nil) },
 	}
@@ -186,7 +226,7 @@ func Link(w *host.World, a *state.FileSymlink) ([]host.Step, error) {
 			if err := w.KeepOld(a.Path); err != nil {
 				return err
 			}
-			return inParent(a.Path, func(d *safefs.Dir, base string) error {
+			return inParent(w, a.Path, func(d *safefs.Dir, base string) error {
 				return d.Symlink(base, a.Target, info.Kind)
 			})
 		},
@@ -257,16 +297,18 @@ func (r *recursion) directory(name string) error {
 	if err := r.directory(path.Dir(name)); err != nil {
 		return err
 	}
-	info, err := r.w.Stat(name)
+	info, isLink, err := directory(r.w, name, r.args.Follow)
 	if err != nil {
 		return err
 	}
-	switch info.Kind {
-	case safefs.Directory:
+	switch {
+	case isLink:
+		r.steps = append(r.steps, targetOwnership(r.w, name, info, r.dirs.over(info, 0o755))...)
+	case info.Kind == safefs.Directory:
 		if name == r.args.Path || r.args.DirMode != "" || r.args.User != "" || r.args.Group != "" {
-			r.steps = append(r.steps, ownership(name, info, r.dirs.over(info, 0o755))...)
+			r.steps = append(r.steps, ownership(r.w, name, info, r.dirs.over(info, 0o755))...)
 		}
-	case safefs.Absent:
+	default:
 		if name == r.args.Path {
 			r.isNew = true
 			above, err := parents(r.w, name, true, r.dirs)
@@ -275,9 +317,7 @@ func (r *recursion) directory(name string) error {
 			}
 			r.steps = append(r.steps, above...)
 		}
-		r.steps = append(r.steps, makeDirectory(name, r.dirs.over(safefs.Info{}, 0o755)))
-	default:
-		return fmt.Errorf("%s is %s, not a directory", name, info.Kind)
+		r.steps = append(r.steps, makeDirectory(r.w, name, r.dirs.over(safefs.Info{}, 0o755)))
 	}
 	r.seen[name] = true
 	return nil

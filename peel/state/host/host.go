@@ -51,9 +51,11 @@ func (e *UnknownError) Error() string { return e.Why }
 
 // A World is a host with the effects of planned steps. It is not safe for concurrent use.
 type World struct {
-	HasSecret func(text []byte) bool  // reports whether a text contains a secret; if nil, no text does
-	Keep      func(name string) error // keeps what is at a path before a step replaces or removes it; may be nil
-	Own       []string                // paths that this peel needs: its program, data and credential
+	HasSecret func(text []byte) bool // reports whether a text contains a secret; if nil, no text does
+	// Keep keeps what is at a path before a step replaces or removes it. It may be nil.
+	Keep  func(links safefs.Links, name string) error
+	Own   []string     // paths that this peel needs: its program, data and credential
+	Links safefs.Links // that the state which is planned or applied may go through
 
 	files  map[string]planned // by path
 	users  map[string]User    // that planned steps make, or remove if !Exists
@@ -102,7 +104,7 @@ func (w *World) KeepOld(name string) error {
 	if w.Keep == nil {
 		return nil
 	}
-	return w.Keep(name)
+	return w.Keep(w.Links, name)
 }
 
 // MustKeep returns an error if a path is, holds or is in something that this peel needs.
@@ -169,6 +171,13 @@ func (w *World) SetInfo(name string, info safefs.Info) {
 	p, ok := w.files[name]
 	p.info, p.asIs = info, p.asIs || !ok && info.Kind == safefs.File
 	w.files[name] = p
+}
+
+// SetTarget plans the owner and mode of the directory that a link leads to.
+func (w *World) SetTarget(link string, info safefs.Info) {
+	if place, err := w.resolve(link + "/."); err == nil {
+		w.SetInfo(path.Clean(place), info)
+	}
 }
 
 // planned returns the path under which the file of a step is kept. The plan of the step has followed the same links.
@@ -240,7 +249,7 @@ func (w *World) mayFollow(link string) error {
 	if _, planned := w.overlaid(link); planned {
 		return nil
 	}
-	d, err := safefs.Open(link)
+	d, err := w.Links.Open(link)
 	if _, isUnsafe := errors.AsType[*safefs.UnsafeError](err); isUnsafe {
 		return err
 	}
@@ -260,7 +269,7 @@ func (w *World) IsDirectory(name string) (bool, error) {
 	if err != nil || info.Kind != safefs.Symlink {
 		return info.Kind == safefs.Directory, err
 	}
-	d, err := safefs.Open(name)
+	d, err := w.Links.Open(name)
 	if isMissing(err) {
 		return false, nil
 	}
@@ -269,6 +278,15 @@ func (w *World) IsDirectory(name string) (bool, error) {
 	}
 	d.Close()
 	return true, nil
+}
+
+// Target describes the directory that a link leads to. A missing one is [safefs.Absent].
+func (w *World) Target(link string) (safefs.Info, error) {
+	place, err := w.resolve(link + "/.") // path.Join removes the dot
+	if err != nil {
+		return safefs.Info{}, err
+	}
+	return w.stat(path.Clean(place))
 }
 
 // Stat describes a file without following it. A missing one, also for lack of its directory, is [safefs.Absent].
@@ -287,7 +305,7 @@ func (w *World) stat(name string) (safefs.Info, error) {
 	if name == "/" {
 		return safefs.Info{Kind: safefs.Directory, Mode: 0o755}, nil
 	}
-	info, err := onHost(name)
+	info, err := w.onHost(name)
 	if err != nil {
 		return safefs.Info{}, err
 	}
@@ -295,8 +313,8 @@ func (w *World) stat(name string) (safefs.Info, error) {
 }
 
 // onHost describes a file of the host.
-func onHost(name string) (safefs.Info, error) {
-	d, base, err := safefs.Parent(name)
+func (w *World) onHost(name string) (safefs.Info, error) {
+	d, base, err := w.Links.Parent(name)
 	if isMissing(err) {
 		return safefs.Info{}, nil
 	}
@@ -328,7 +346,7 @@ func (w *World) Read(name string, limit int64) ([]byte, error) {
 	if err := w.known(name, true); err != nil {
 		return nil, err
 	}
-	d, base, err := safefs.Parent(name)
+	d, base, err := w.Links.Parent(name)
 	if err != nil {
 		return nil, err
 	}
@@ -348,7 +366,7 @@ func (w *World) List(name string) ([]string, error) {
 		if err := w.known(name, false); err != nil {
 			return nil, err
 		}
-		d, err := safefs.Open(name)
+		d, err := w.Links.Open(name)
 		if err == nil {
 			defer d.Close()
 			var list []string

@@ -44,7 +44,7 @@ func TestOldContentIsKept(t *testing.T) {
 		t.Error(err)
 	}
 	full := errors.New("the disk is full")
-	w.Keep = func(name string) error {
+	w.Keep = func(_ safefs.Links, name string) error {
 		if name != "/a" {
 			t.Errorf("%s is kept", name)
 		}

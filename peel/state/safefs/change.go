@@ -173,7 +173,7 @@ func (s *Staged) isAt(name string) error {
 		return s.dir.fail("stat", name, err)
 	}
 	if err != nil || is.Dev != written.Dev || is.Ino != written.Ino {
-		return &UnsafeError{path.Join(s.dir.path, name), "another user replaced the file while it was written"}
+		return &UnsafeError{path.Join(s.dir.path, name), "another user replaced the file while it was written", false}
 	}
 	return nil
 }
@@ -193,13 +193,21 @@ func (d *Dir) sync() error {
 	return f.Sync()
 }
 
-// Own changes owner and mode of a file or directory.
+// Own changes owner and mode of a file or directory, "." for the directory itself. It is an error if another user may
+// have brought the file there for what it would get: a file of a third user, or a directory of root with files.
 func (d *Dir) Own(name string, a Attributes) error {
-	f, _, err := d.open(name, unix.O_RDONLY)
+	f, info, err := d.open(name, unix.O_RDONLY)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = f.Close() }()
+	isOpen := !trusted(d.info.UID) || othersWrite(d.info) && d.info.Mode&unix.S_ISVTX == 0
+	isFull := !trusted(d.info.UID) && info.Kind == Directory && !isEmpty(int(f.Fd()))
+	if isOpen && info.UID != d.info.UID && (!trusted(info.UID) || isFull) {
+		why := fmt.Sprintf("it belongs to user %d, and others may have moved it there to have its owner or mode changed",
+			info.UID)
+		return &UnsafeError{path.Join(d.path, name), why, false}
+	}
 	if err := own(int(f.Fd()), a); err != nil {
 		return d.fail("change the owner or mode of", name, err)
 	}
@@ -285,7 +293,7 @@ func (d *Dir) empty(name string, mount uint64) error {
 	if err != nil {
 		return d.fail("open", name, err)
 	}
-	sub := &Dir{fd: fd, path: path.Join(d.path, name)}
+	sub := &Dir{fd: fd, path: path.Join(d.path, name), links: d.links}
 	defer sub.Close()
 	if sub.info, err = statFD(fd); err != nil {
 		return d.fail("stat", name, err)

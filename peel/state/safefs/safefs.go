@@ -8,8 +8,14 @@
 // Guarantees:
 //   - A symbolic link on the way is followed only if a trusted user (root, or the user of this process) owns it and the
 //     directory that it is in. The last component of a path is never followed.
-//   - From a directory of another user the walk leads only to what this user owns. So a user can direct root to files
-//     of his own and to no others.
+//   - From a directory of another user the walk leads only to what this user owns, to files of root with one name, and
+//     to directories of root that others cannot write: a user cannot bring those from elsewhere. So a user can direct
+//     root to files in his own directories and to no others.
+//   - With [UserLinks] the walk also follows links that other users may have made. Such a link leads only to a
+//     directory of the owner of the link, which those who may replace the link may write as well, or which is below
+//     the directory that the link is in. The check is of the open directory, so a swap after it changes nothing.
+//     In the directory of a user it reads and replaces files of a third user that have one name.
+//   - [Dir.Own] changes no file of a third user: one who can move files may have moved it there to have it opened.
 //   - At any time a file that is written has its old content or its new content, also after a crash, and its new
 //     content has its final owner and mode. Extended attributes, and with them access lists, are those of the old file
 //     if a trusted user or the new owner owns it; others get in by the mode alone. [Attributes.ModeOnly] drops every
@@ -52,6 +58,14 @@ const (
 	Other
 )
 
+// Links says which symbolic links a walk follows.
+type Links uint8
+
+const (
+	TrustedLinks Links = iota // of root and of the user of this process, where no other user can replace them
+	UserLinks                 // also those of other users, to directories that these may write themselves
+)
+
 func (k Kind) String() string {
 	return [...]string{"absent", "a file", "a directory", "a symbolic link", "a device, socket or pipe"}[k]
 }
@@ -69,7 +83,10 @@ type Info struct {
 }
 
 // An UnsafeError says that a path leads through a place that another user controls.
-type UnsafeError struct{ Path, Why string }
+type UnsafeError struct {
+	Path, Why string
+	Strict    bool // a walk with UserLinks may get there
+}
 
 func (e *UnsafeError) Error() string {
 	return fmt.Sprintf("%s is not safe to use: %s", e.Path, e.Why)
@@ -80,6 +97,7 @@ type Dir struct {
 	fd        int
 	path      string
 	info      Info
+	links     Links
 	swappable bool // another user can put another directory at the path
 }
 
@@ -102,22 +120,31 @@ func (d *Dir) canSwap(file Info) bool {
 func trusted(uid uint32) bool { return uid == 0 || uid == uint32(os.Geteuid()) }
 
 // Open walks to a directory. The path is absolute and clean. An error of a missing component is [fs.ErrNotExist].
-func Open(name string) (*Dir, error) {
-	w := walk{links: maxLinks}
+func Open(name string) (*Dir, error) { return TrustedLinks.Open(name) }
+
+// Parent walks to the directory of a path and returns the last component too.
+func Parent(name string) (*Dir, string, error) { return TrustedLinks.Parent(name) }
+
+// Open is [Open] with other links.
+func (l Links) Open(name string) (*Dir, error) {
+	w := walk{links: l, left: maxLinks}
 	return w.to(name)
 }
 
-// Parent walks to the directory of a path and returns the last component too.
-func Parent(name string) (*Dir, string, error) {
+// Parent is [Parent] with other links.
+func (l Links) Parent(name string) (*Dir, string, error) {
 	if name == "/" {
 		return nil, "", &fs.PathError{Op: "open", Path: name, Err: errors.New("the root has no parent")}
 	}
-	d, err := Open(path.Dir(name))
+	d, err := l.Open(path.Dir(name))
 	return d, path.Base(name), err
 }
 
 // A walk follows a path and counts its links.
-type walk struct{ links int }
+type walk struct {
+	links Links
+	left  int // how many more links it follows
+}
 
 func (w *walk) to(name string) (*Dir, error) {
 	if !path.IsAbs(name) || path.Clean(name) != name {
@@ -127,7 +154,7 @@ func (w *walk) to(name string) (*Dir, error) {
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: "/", Err: err}
 	}
-	d := &Dir{fd: fd, path: "/"}
+	d := &Dir{fd: fd, path: "/", links: w.links}
 	if d.info, err = statFD(fd); err != nil {
 		d.Close()
 		return nil, &fs.PathError{Op: "stat", Path: "/", Err: err}
@@ -158,13 +185,13 @@ func (w *walk) step(d *Dir, part string) (*Dir, error) {
 		_ = unix.Close(fd)
 		return nil, &fs.PathError{Op: "stat", Path: at, Err: err}
 	}
-	if why := unsafe(d.info, info, fd); why != "" {
+	if err := d.check(part, info, fd); err != nil {
 		_ = unix.Close(fd)
-		return nil, &UnsafeError{at, why}
+		return nil, err
 	}
 	switch info.Kind {
 	case Directory:
-		return &Dir{fd: fd, path: at, info: info, swappable: d.canSwap(info)}, nil
+		return &Dir{fd: fd, path: at, info: info, links: d.links, swappable: d.canSwap(info)}, nil
 	case Symlink:
 		defer func() { _ = unix.Close(fd) }()
 		return w.follow(d, fd, at, info)
@@ -174,12 +201,13 @@ func (w *walk) step(d *Dir, part string) (*Dir, error) {
 }
 
 // follow goes where a link in d points.
-func (w *walk) follow(d *Dir, fd int, at string, info Info) (*Dir, error) {
-	if !trusted(info.UID) || !trusted(d.info.UID) || othersWrite(d.info) {
-		return nil, &UnsafeError{at, "it is a symbolic link that another user may have made"}
+func (w *walk) follow(d *Dir, fd int, at string, link Info) (*Dir, error) {
+	isTrusted := trusted(link.UID) && trusted(d.info.UID) && !othersWrite(d.info)
+	if !isTrusted && w.links == TrustedLinks {
+		return nil, &UnsafeError{at, "it is a symbolic link that another user may have made", true}
 	}
-	if w.links--; w.links < 0 {
-		return nil, &fs.PathError{Op: "open", Path: at, Err: unix.ELOOP}
+	if w.left--; w.left < 0 {
+		return nil, &fs.PathError{Op: "readlink", Path: at, Err: unix.ELOOP}
 	}
 	target, err := readlink(fd, "")
 	if err != nil {
@@ -188,31 +216,70 @@ func (w *walk) follow(d *Dir, fd int, at string, info Info) (*Dir, error) {
 	if !path.IsAbs(target) {
 		target = path.Join(d.path, target)
 	}
-	return w.to(path.Clean(target))
+	to, err := w.to(path.Clean(target))
+	if err != nil || isTrusted {
+		return to, err
+	}
+	if why := d.leadsAstray(link, to); why != "" {
+		to.Close()
+		return nil, &UnsafeError{at, why, false}
+	}
+	to.swappable = true
+	return to, nil
 }
 
-// unsafe says why the way from a directory to the file fd in it is not safe, empty if it is.
-func unsafe(dir, file Info, fd int) string {
-	if !trusted(dir.UID) && file.UID != dir.UID && !isHarmless(file, fd) {
-		return "the directory that it is in belongs to another user, and it does not belong to that user"
+// leadsAstray says why a link in d that a user may have made must not lead to a directory, empty if it may.
+func (d *Dir) leadsAstray(link Info, to *Dir) string {
+	const text = "it is a symbolic link of user %d to %s, which belongs to user %d; a link that root alone can replace " +
+		"may lead anywhere, and one of a user to a directory of this user"
+	if !trusted(link.UID) && link.UID != to.info.UID {
+		return fmt.Sprintf(text, link.UID, to.path, to.info.UID)
 	}
-	if othersWrite(dir) && dir.Mode&unix.S_ISVTX == 0 && !trusted(file.UID) && file.UID != dir.UID {
-		return "the directory that it is in can be written by others, and it belongs to one of them"
+	if !strings.HasPrefix(to.path, d.path+"/") && !writersMayWrite(d.info, to.info) {
+		return fmt.Sprintf("it is a symbolic link to %s, and not all who can replace it may write there", to.path)
 	}
 	return ""
 }
 
-// isHarmless reports whether a file in the directory of a user is a file of root with one name, which is no link to
-// another file, or an empty directory of root, such as one that a crash kept from getting its owner.
-func isHarmless(file Info, fd int) bool {
+// writersMayWrite reports whether all users who may write one directory may write another one.
+func writersMayWrite(dir, other Info) bool {
+	everybody := other.Mode&0o002 != 0
 	switch {
-	case !trusted(file.UID):
+	case !trusted(dir.UID) && dir.UID != other.UID && !everybody:
 		return false
-	case file.Kind == File:
-		return file.Links == 1
-	case file.Kind != Directory:
+	case dir.Mode&0o020 != 0 && (dir.GID != other.GID || other.Mode&0o020 == 0) && !everybody:
 		return false
 	}
+	return dir.Mode&0o002 == 0 || everybody
+}
+
+// check returns an error if the way to the file fd in the directory is not safe.
+func (d *Dir) check(name string, file Info, fd int) error {
+	why := ""
+	switch {
+	case !trusted(d.info.UID) && file.UID != d.info.UID:
+		why = fmt.Sprintf("it belongs to user %d, and the directory that it is in to user %d", file.UID, d.info.UID)
+	case othersWrite(d.info) && d.info.Mode&unix.S_ISVTX == 0 && !trusted(file.UID) && file.UID != d.info.UID:
+		why = fmt.Sprintf("it belongs to user %d, and others can write the directory that it is in", file.UID)
+	}
+	if why == "" || trusted(file.UID) && (isPutByOwner(file) || file.Kind == Directory && isEmpty(fd)) {
+		return nil // a crash kept an empty directory from getting its owner
+	}
+	if d.links == UserLinks && (file.Kind == Symlink || isPutByOwner(file) || writersMayWrite(d.info, file)) {
+		return nil // follow checks links
+	}
+	return &UnsafeError{path.Join(d.path, name), why, d.links == TrustedLinks}
+}
+
+// isPutByOwner reports whether nobody but its owner can have brought a file into a directory of another user: it has
+// one name, so it is no link to a file elsewhere, or it is a directory that nobody else can write, which the kernel
+// moves to another directory for its owner alone.
+func isPutByOwner(file Info) bool {
+	return file.Kind == File && file.Links == 1 || file.Kind == Directory && !othersWrite(file)
+}
+
+// isEmpty reports whether a directory has no files.
+func isEmpty(fd int) bool {
 	readable, err := unix.Openat(fd, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return false
@@ -305,9 +372,7 @@ func (d *Dir) open(name string, flags int) (*os.File, Info, error) {
 		err = fmt.Errorf("it is %s", info.Kind)
 	}
 	if err == nil {
-		if why := unsafe(d.info, info, fd); why != "" {
-			err = &UnsafeError{path.Join(d.path, name), why}
-		}
+		err = d.check(name, info, fd)
 	}
 	if err != nil {
 		_ = unix.Close(fd)

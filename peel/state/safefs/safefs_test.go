@@ -154,7 +154,8 @@ func TestAUserDirectsRootToFilesOfTheUserAlone(t *testing.T) {
 	h := home(t, dir, 1234)
 	must(t, os.Mkdir(filepath.Join(h, "own"), 0o755))
 	must(t, os.Chown(filepath.Join(h, "own"), 1234, 1234))
-	must(t, os.MkdirAll(filepath.Join(h, "roots", "x"), 0o755)) // as if it had been moved there
+	must(t, os.MkdirAll(filepath.Join(h, "roots", "x"), 0o755)) // as if a member of its group had moved it there
+	must(t, os.Chmod(filepath.Join(h, "roots"), 0o775))
 	must(t, os.Mkdir(filepath.Join(h, "thirds"), 0o755))
 	must(t, os.Chown(filepath.Join(h, "thirds"), 4321, 4321))
 	d, err := Open(filepath.Join(h, "own"))
@@ -195,7 +196,8 @@ func TestRootMayWorkInTheDirectoryOfAUser(t *testing.T) {
 	must(t, os.Mkdir(filepath.Join(h, "new"), 0o700)) // a run was killed before it changed the owner
 	must(t, d.Own("new", Attributes{UID: 1234, GID: 1234, Mode: 0o755}))
 	must(t, os.Mkdir(filepath.Join(h, "other"), 0o700))
-	must(t, os.WriteFile(filepath.Join(h, "other", "secret"), nil, 0o600))
+	write(t, filepath.Join(h, "other", "secret"), "of root")
+	write(t, filepath.Join(h, "other", "secret"), "of root, again")
 	if err := d.Own("other", Attributes{UID: 1234, GID: 1234, Mode: 0o755}); !isUnsafe(err) {
 		t.Errorf("a directory with a file of root got another owner: %v", err)
 	}
