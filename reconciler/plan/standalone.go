@@ -37,7 +37,7 @@ type stateCheck struct {
 	refs     map[string][]string // names of the states of each file, by its reference
 }
 
-// own returns the states that no other file declares and that have no each, without requisites that name others.
+// own returns the states that no other file declares and that stand for one state, without requisites that name others.
 func (c stateCheck) own(section *strictyaml.Node) *strictyaml.Node {
 	out := &strictyaml.Node{Kind: strictyaml.Map}
 	if section == nil {
@@ -45,7 +45,7 @@ func (c stateCheck) own(section *strictyaml.Node) *strictyaml.Node {
 	}
 	own := func(name string) bool {
 		n := section.Get(name)
-		return c.declared[name] == 1 && n != nil && !state.HasEach(n)
+		return c.declared[name] == 1 && n != nil && !state.IsMany(n)
 	}
 	for _, p := range section.Map {
 		if !own(p.Key) || p.Value.Kind != strictyaml.Map {

@@ -26,26 +26,27 @@ const notSettings = "%q is no path of the settings; write settings.NAME of a lis
 // tag matches what stands for the key or the value of an element, with a path in the value.
 var tag = newShape(`\{\{ *@(key|value)((?:\.[A-Za-z0-9_-]+)*) *\}\}`, anyLength)
 
-// Expanded are states in which each field `each` was replaced by the states that it stands for.
+// Expanded are states in which each field `each` and argument `names` was replaced by the states that it stands for.
 type Expanded struct {
 	States *strictyaml.Node
-	// Source is the name under which the settings have a state, by the name of each state that `each` made.
+	// Source is the name under which the settings have a state, by the name of each state that was made of it.
 	Source map[string]string
 }
 
-// Expand makes one state for each element of the list or map that the field `each` of a state names. states is the
+// Expand makes one state for each element of the list or map that the field `each` of a state names, and for each
+// element of the argument `names` of a function that takes one name. states is the
 // merged map of states of a peel, settings its merged settings. A state that each made of a map is named NAME.KEY, of
 // a list of texts or numbers NAME.ELEMENT, and of another list NAME.1, NAME.2 and so on. A requisite that names NAME
 // stands for all of them. Without elements there are no states; a state whose onchanges or onfail names no state any
 // more never runs. The error is a [strictyaml.Errors].
 func Expand(states, settings *strictyaml.Node) (Expanded, error) {
-	if states == nil || !slices.ContainsFunc(states.Map, hasEach) {
+	if states == nil || !slices.ContainsFunc(states.Map, isMany) {
 		return Expanded{States: states}, nil
 	}
 	x := expander{settings: settings, names: map[string][]string{}, source: map[string]string{}}
 	var all []strictyaml.Pair
 	for _, p := range states.Map {
-		if hasEach(p) {
+		if isMany(p) {
 			all = append(all, x.state(p)...)
 		} else {
 			all = append(all, p)
@@ -70,9 +71,14 @@ func Expand(states, settings *strictyaml.Node) (Expanded, error) {
 
 func hasEach(p strictyaml.Pair) bool { return p.Value.Get(eachField) != nil }
 
-// HasEach reports whether a state of a settings file is written once for several elements. Only [Expand] knows the
-// values of its arguments.
-func HasEach(n *strictyaml.Node) bool {
+// IsMany reports whether a state of a settings file is written once for several, which only [Expand] makes.
+func IsMany(n *strictyaml.Node) bool {
+	_, names := namesOf(n)
+	return names != nil || hasTags(n)
+}
+
+// hasTags reports whether only [Expand] knows the values of the arguments of a state.
+func hasTags(n *strictyaml.Node) bool {
 	return n.Get(eachField) != nil || holdsText(n, tag.MatchString)
 }
 
@@ -95,7 +101,7 @@ func checkNames(all []strictyaml.Pair, source map[string]string) error {
 			errs = append(errs, strictyaml.Error{
 				Pos:  p.KeyPos,
 				Path: Key + "." + made,
-				Msg:  fmt.Sprintf("each makes the state %s, and there is another one of this name", p.Key),
+				Msg:  fmt.Sprintf("it makes the state %s, and there is another one of this name", p.Key),
 			})
 		}
 		seen[p.Key] = true
@@ -118,7 +124,7 @@ func (x *expander) isTooLarge(bytes int, at strictyaml.Pos, state string) bool {
 	if x.size <= maxExpanded {
 		return false
 	}
-	x.refuse(at, state, "the states that each makes have more than %d bytes together", maxExpanded)
+	x.refuse(at, state, "the states that each and names make have more than %d bytes together", maxExpanded)
 	return true
 }
 
@@ -126,9 +132,25 @@ func (x *expander) refuse(at strictyaml.Pos, state, format string, args ...any) 
 	x.errs = append(x.errs, strictyaml.Error{Pos: at, Path: Key + "." + state, Msg: fmt.Sprintf(format, args...)})
 }
 
-// state returns the states that each makes of one.
+// state returns the states that are made of one.
 func (x *expander) state(p strictyaml.Pair) (made []strictyaml.Pair) {
 	x.names[p.Key] = nil
+	of := []strictyaml.Pair{p}
+	if hasEach(p) {
+		of = x.each(p)
+	}
+	for _, one := range of {
+		made = append(made, x.named(one)...)
+	}
+	for _, one := range made {
+		x.names[p.Key] = append(x.names[p.Key], one.Key)
+		x.source[one.Key] = p.Key
+	}
+	return made
+}
+
+// each returns the states that each makes of one.
+func (x *expander) each(p strictyaml.Pair) (made []strictyaml.Pair) {
 	elements := x.elements(p)
 	if len(elements) > MaxEach {
 		x.refuse(p.Value.Get(eachField).Pos, p.Key, "each has %d elements; it makes at most %d states", len(elements),
@@ -150,8 +172,6 @@ func (x *expander) state(p strictyaml.Pair) (made []strictyaml.Pair) {
 		if x.isTooLarge(f.size, p.KeyPos, p.Key) {
 			return nil
 		}
-		x.names[p.Key] = append(x.names[p.Key], name)
-		x.source[name] = p.Key
 		made = append(made, strictyaml.Pair{Key: name, KeyPos: p.KeyPos, Value: value})
 	}
 	return made

@@ -128,7 +128,7 @@ func TestEachRefuses(t *testing.T) {
 		{`{a: {each: settings.sites, file.absent: {path: "/x/{{@value.list}}"}}}`, "states.a: {{@value.list}} is a list, which cannot be part of a text"},
 		{`{a: {each: settings.names, file.absent: {path: "/x/{{@value}}"}}}`, `states.a: "a,b" cannot be part of the name of a state: letters, digits`},
 		{`{a: {each: settings.many, file.absent: {path: "/x/{{@value}}"}}}`, "states.a: each has 201 elements; it makes at most 200 states"},
-		{`{a: {each: settings.sites, file.absent: {path: /x}}, a.shop: {file.absent: {path: /y}}}`, "states.a: each makes the state a.shop, and there is another one of this name"},
+		{`{a: {each: settings.sites, file.absent: {path: /x}}, a.shop: {file.absent: {path: /y}}}`, "states.a: it makes the state a.shop, and there is another one of this name"},
 	} {
 		_, err := expanded(t, settings+c.states)
 		if err == nil || !strings.Contains(err.Error(), c.want) {

@@ -55,7 +55,7 @@ func parseState(p strictyaml.Pair, complete bool) (*State, strictyaml.Errors) {
 			fields = append(fields, field)
 		}
 	}
-	r.unfilled = !complete && HasEach(p.Value)
+	r.unfilled = !complete && hasTags(p.Value)
 	r.fields(s, fields, p.Value.Pos)
 	if complete && s.Each != "" {
 		r.refuse(s.fields.Get(eachField).Pos, ".each",
@@ -150,6 +150,7 @@ func (r *reader) arguments(n *strictyaml.Node, f Function, below string) {
 	for _, param := range f.Params() {
 		known = append(known, param.Name)
 	}
+	known = append(known, NamesArg)
 	for _, p := range n.Map {
 		if !slices.Contains(known, p.Key) {
 			r.refuse(p.KeyPos, below, "unknown key %q%s", p.Key, strictyaml.SuggestKey(p.Key, known))
@@ -173,6 +174,13 @@ func (r *reader) function(s *State, p strictyaml.Pair, complete bool) {
 	if r.unfilled {
 		r.arguments(n, f, below)
 		return
+	}
+	if list := n.Get(NamesArg); list != nil && !complete && !f.takesNames() {
+		if at, problem := checkNamesArg(f, n, list); problem != "" {
+			r.refuse(at.Pos, below+"."+NamesArg, "%s", problem)
+			return
+		}
+		n = withoutNames(n)
 	}
 	if !r.decode(n, s.Args, below) {
 		return
