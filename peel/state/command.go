@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,9 +20,9 @@ import (
 // what ends the peel.
 const maxCuts = 2
 
-// command plans cmd.run.
-func (x *run) command(ctx context.Context, s *state.State, a *state.CmdRun) ([]host.Step, error) {
-	if a.Creates != "" && !x.again { // an attempt that failed may have made it
+// command plans cmd.run. With react it runs though the path that it creates is there.
+func (x *run) command(ctx context.Context, s *state.State, a *state.CmdRun, react bool) ([]host.Step, error) {
+	if a.Creates != "" && !react && !x.again { // an attempt that failed may have made it
 		info, err := x.world.Stat(a.Creates)
 		if err != nil || info.Kind != 0 {
 			return nil, err
@@ -69,15 +71,33 @@ func (x *run) runCommand(ctx, work context.Context, s *state.State, a *state.Cmd
 	switch {
 	case err != nil:
 		return err
-	case end.Code != 0:
+	case end.Code != 0 && !isChange(a.ChangedIf, Ended{Code: end.Code}):
 		return fmt.Errorf("the command ended with %d: %s", end.Code, end.Output)
-	case a.Creates == "":
-		return nil
 	}
-	if info, err := x.world.Stat(a.Creates); err != nil || info.Kind == 0 {
-		return errors.Join(fmt.Errorf("the command did not create %s", a.Creates), err)
+	if a.Creates != "" {
+		if info, err := x.world.Stat(a.Creates); err != nil || info.Kind == 0 {
+			return errors.Join(fmt.Errorf("the command did not create %s", a.Creates), err)
+		}
+	}
+	if a.ChangedIf != nil && !isChange(a.ChangedIf, end) {
+		return errNothingChanged
 	}
 	return nil
+}
+
+// errNothingChanged is the error of a command that ran and says that it changed nothing.
+var errNothingChanged = errors.New("the command ran and changed nothing")
+
+// isChange reports whether a command that ended says that it changed something.
+func isChange(c *state.ChangedIf, end Ended) bool {
+	if c == nil {
+		return false
+	}
+	if slices.Contains(c.Exit, uint32(end.Code)) {
+		return true
+	}
+	re, err := regexp.Compile(c.Output)
+	return c.Output != "" && err == nil && re.MatchString(end.Output)
 }
 
 // isCutOff reports whether the run was ended while a command ran, which a signal has ended. systemd signals the command

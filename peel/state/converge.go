@@ -37,16 +37,17 @@ func (x *run) converge(ctx, work context.Context, s *state.State, o *Outcome) er
 	switch {
 	case len(steps) == 0:
 		o.Result = Unchanged
+	case x.q.Test && asksCommand(s):
+		return &host.UnknownError{Why: "the command would run, and says then whether it changes something"}
 	case x.q.Test:
 		return x.predict(ctx, steps, o)
 	default:
 		if err := x.intend(ctx, s, react); err != nil {
 			return err
 		}
-		if err := x.apply(ctx, work, s, steps, o); err != nil {
+		if err := x.change(ctx, work, s, steps, o); err != nil {
 			return err
 		}
-		o.Result, o.Comment = Changed, both(o.Comment, x.packages.Aside())
 	}
 	if x.q.Test {
 		return nil
@@ -56,6 +57,28 @@ func (x *run) converge(ctx, work context.Context, s *state.State, o *Outcome) er
 		return x.memory.save() // it owes the reaction until the unit has another stamp
 	}
 	return x.settle(s)
+}
+
+// asksCommand reports whether a state is a command that says whether it changed something.
+func asksCommand(s *state.State) bool {
+	a, isCommand := s.Args.(*state.CmdRun)
+	return isCommand && a.ChangedIf != nil
+}
+
+// change applies the steps. A command that changed nothing leaves no change, and nobody owes it a reaction.
+func (x *run) change(ctx, work context.Context, s *state.State, steps []host.Step, o *Outcome) error {
+	err := x.apply(ctx, work, s, steps, o)
+	if errors.Is(err, errNothingChanged) && len(steps) == 1 {
+		o.Result, o.Comment = Unchanged, errNothingChanged.Error()
+		o.Cause, o.Changes = "", nil
+		x.memory.disown(s.Name)
+		return x.memory.save()
+	}
+	if err != nil && !errors.Is(err, errNothingChanged) {
+		return err
+	}
+	o.Result, o.Comment = Changed, both(o.Comment, x.packages.Aside())
+	return nil
 }
 
 // both returns two comments as one. Each may be empty.
@@ -95,12 +118,13 @@ func (x *run) settle(s *state.State) error {
 	return x.memory.save()
 }
 
-// reaction reports whether a service has to react to a change that it watches. doubt says, if not empty, why that is
-// not known.
+// reaction reports whether a service or command has to react to a change that it watches. doubt says, if not empty, why
+// that is not known.
 func (x *run) reaction(ctx context.Context, s *state.State) (react bool, doubt string, err error) {
-	a, ok := s.Args.(*state.ServiceRunning)
+	a, isService := s.Args.(*state.ServiceRunning)
+	_, isCommand := s.Args.(*state.CmdRun)
 	watched := x.watch[s.Name]
-	if !ok || len(watched) == 0 {
+	if !isService && !isCommand || len(watched) == 0 {
 		return false, "", nil
 	}
 	owed := slices.ContainsFunc(x.memory.Owed[s.Name], func(name string) bool { return slices.Contains(watched, name) })
@@ -108,7 +132,7 @@ func (x *run) reaction(ctx context.Context, s *state.State) (react bool, doubt s
 	if x.q.Test && changed == "" && doubtful != "" {
 		doubt = "it depends on whether " + doubtful + " changes"
 	}
-	if owed && x.memory.Acted[s.Name] != "" {
+	if isService && owed && x.memory.Acted[s.Name] != "" {
 		// The peel ended after systemctl was called. If the unit started or reloaded since, the reaction was made.
 		stamp, err := x.services.Stamp(ctx, a.Name)
 		if err != nil {

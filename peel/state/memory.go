@@ -19,6 +19,7 @@ import (
 type memory struct {
 	file  string
 	dirty bool
+	fresh []string // states that owe a reaction since the last call of owe
 	// Owed holds, for each state that has to react, the states whose changes it has not reacted to.
 	Owed map[string][]string `json:"owed,omitempty"`
 	// Acted holds, for a service that was told to react, the stamp of its unit before that. A crash leaves it here.
@@ -90,11 +91,25 @@ func (m *memory) save() error {
 
 // owe notes that reactors have to react to a change of a state.
 func (m *memory) owe(state string, reactors []string) {
+	m.fresh = nil
 	for _, r := range reactors {
 		m.act(r, "") // what was done before is no reaction to this change
 		if !slices.Contains(m.Owed[r], state) {
-			m.Owed[r], m.dirty = append(m.Owed[r], state), true
+			m.Owed[r] = append(m.Owed[r], state)
+			m.fresh = append(m.fresh, r)
+			m.dirty = true
 		}
+	}
+}
+
+// disown takes back the last call of owe: the state did not change. What was owed before stays.
+func (m *memory) disown(state string) {
+	for _, r := range m.fresh {
+		m.Owed[r] = slices.DeleteFunc(m.Owed[r], func(name string) bool { return name == state })
+		if len(m.Owed[r]) == 0 {
+			delete(m.Owed, r)
+		}
+		m.dirty = true
 	}
 }
 

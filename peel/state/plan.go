@@ -20,7 +20,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/state"
 )
 
-// plan returns the steps that are missing. With react a service reacts as well.
+// plan returns the steps that are missing. With react a service or command reacts as well.
 func (x *run) plan(ctx context.Context, s *state.State, react bool) ([]host.Step, error) {
 	x.noted = sha256.New()
 	x.world.Links = safefs.TrustedLinks
@@ -65,7 +65,7 @@ func (x *run) plan(ctx context.Context, s *state.State, react bool) ([]host.Step
 	case *state.CronAbsent:
 		return file.CronMissing(x.world, a)
 	case *state.CmdRun:
-		return x.command(ctx, s, a)
+		return x.command(ctx, s, a, react)
 	case *state.ServiceRunning:
 		return x.services.Running(ctx, a, react)
 	case *state.ServiceDead:

@@ -16,8 +16,7 @@
 //   - A restart that a crash interrupted is made once: the next run sees by the unit's last start whether it was made.
 //   - A command that the end of the peel or of the host cut off runs again in the next run, because nothing says
 //     whether it ended. After the second time it fails until [Runner.Settle] is called.
-//
-// Known gaps: a command of cmd.run that ends without a change counts as a change.
+//   - A command of cmd.run that runs counts as a change, unless its changed_if says otherwise.
 package state
 
 import (

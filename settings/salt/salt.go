@@ -67,7 +67,7 @@ var words = []Word{
 	{Argument, "contents_pillar", "content with template: true and {{settings.KEY}}"},
 	{Argument, "text", "line"},
 	{Argument, "runas", "user"},
-	{Argument, "stateful", "onlyif or unless"},
+	{Argument, "stateful", "changed_if, with exit codes or output"},
 	{Argument, "umask", "mode of the file that the command makes"},
 	{Argument, "context", "vars"},
 	{Argument, "defaults", "vars"},

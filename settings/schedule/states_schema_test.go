@@ -63,6 +63,11 @@ func statesSchema() *Schema {
 			}
 			args.Properties[p.Name].Description = p.Doc
 		}
+		if args.Properties[state.NamesArg] == nil {
+			list := &Schema{Type: "array", Items: anyOf(text, &Schema{Type: "integer"}), MaxItems: state.MaxEach}
+			args.Properties[state.NamesArg] = orNull(anyOf(list, matching(`^\{\{ *@(key|value)[^{}]*\}\}$`)))
+			args.Properties[state.NamesArg].Description = "a list in the place of " + f.Main + ": one state for each element"
+		}
 		one.Properties[f.Name] = args
 	}
 	one.Type = []string{"object", "null"}
@@ -95,6 +100,7 @@ func TestStatesSchemaAcceptsAllThatTheParserAccepts(t *testing.T) {
 			for _, p := range f.Params() {
 				check(fmt.Sprintf("{%s: {%s: %s}}", f.Name, p.Name, value))
 			}
+			check(fmt.Sprintf("{%s: {%s: %s}}", f.Name, state.NamesArg, value))
 			check(fmt.Sprintf("{%s: {unknown: %s}}", f.Name, value))
 		}
 		for f := range reflect.TypeFor[state.Fields]().Fields() {

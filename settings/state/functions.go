@@ -81,7 +81,7 @@ func init() {
 	register[PkgRepoManaged]("pkgrepo.managed", "file", "Have a package repository with its key.", false)
 	register[ServiceRunning]("service.running", "name", "Have a service running.", true)
 	register[ServiceDead]("service.dead", "name", "Have a service stopped.", false)
-	register[CmdRun]("cmd.run", "command", "Run a command.", false)
+	register[CmdRun]("cmd.run", "command", "Run a command.", true)
 	register[CronPresent]("cron.present", "name", "Have a command run by cron.", false)
 	register[CronAbsent]("cron.absent", "name", "Remove a file from /etc/cron.d.", false)
 	register[UserPresent]("user.present", "name", "Have a user.", false)
@@ -164,9 +164,7 @@ func (a *FileManaged) check(complete bool) []problem {
 			c.add("content", "the template is not valid: %v", err)
 		}
 	}
-	if a.Vars != nil && (!a.Template || a.Vars.Kind != strictyaml.Map) {
-		c.add("vars", "a map, and only with template: true")
-	}
+	c.vars(a.Vars, a.Template)
 	c.check(a.Check)
 	return c.problems
 }
@@ -209,15 +207,16 @@ func (a *FileDirectory) check(complete bool) []problem {
 
 // FileRecurse holds the arguments of file.recurse.
 type FileRecurse struct {
-	Path     string `yaml:"path" doc:"path of the directory"`
-	Source   string `yaml:"source" doc:"directory below files/ of the config repo"`
-	User     string `yaml:"user" doc:"owner of all that is in it"`
-	Group    string `yaml:"group" doc:"group of all that is in it"`
-	FileMode string `yaml:"file_mode" doc:"mode of files, octal digits in quotes; default: 0644, or 0755 if Git says executable; a secret file is never readable for others"`
-	DirMode  string `yaml:"dir_mode" doc:"mode of directories; default: 0755"`
-	Template bool   `yaml:"template" doc:"the files are templates"`
-	Clean    bool   `yaml:"clean" doc:"remove what no state owns"`
-	Follow   bool   `yaml:"follow" doc:"go through symbolic links and directories of other users on the way, where they lead to what these users may write themselves; the path may be a link to a directory"`
+	Path     string           `yaml:"path" doc:"path of the directory"`
+	Source   string           `yaml:"source" doc:"directory below files/ of the config repo"`
+	User     string           `yaml:"user" doc:"owner of all that is in it"`
+	Group    string           `yaml:"group" doc:"group of all that is in it"`
+	FileMode string           `yaml:"file_mode" doc:"mode of files, octal digits in quotes; default: 0644, or 0755 if Git says executable; a secret file is never readable for others"`
+	DirMode  string           `yaml:"dir_mode" doc:"mode of directories; default: 0755"`
+	Template bool             `yaml:"template" doc:"the files are templates"`
+	Vars     *strictyaml.Node `yaml:"vars" doc:"values that the templates have under vars"`
+	Clean    bool             `yaml:"clean" doc:"remove what no state owns"`
+	Follow   bool             `yaml:"follow" doc:"go through symbolic links and directories of other users on the way, where they lead to what these users may write themselves; the path may be a link to a directory"`
 }
 
 func (a *FileRecurse) setMain(name string) { setDefault(&a.Path, name) }
@@ -232,10 +231,18 @@ func (a *FileRecurse) check(complete bool) []problem {
 		c.missing("source", "give source, a directory below files/")
 	}
 	c.source("source", a.Source)
+	c.vars(a.Vars, a.Template)
 	if a.Clean {
 		c.removable("clean", a.Path)
 	}
 	return c.problems
+}
+
+// vars checks the values that templates have beside the settings.
+func (c *checks) vars(vars *strictyaml.Node, isTemplate bool) {
+	if vars != nil && (!isTemplate || vars.Kind != strictyaml.Map) {
+		c.add("vars", "a map, and only with template: true")
+	}
 }
 
 // FileSymlink holds the arguments of file.symlink.
@@ -318,7 +325,27 @@ type CmdRun struct {
 	Env     map[string]string `yaml:"env" doc:"environment variables, added to PATH, HOME and LC_ALL"`
 	User    string            `yaml:"user" doc:"user to run as"`
 	Stdin   string            `yaml:"stdin" doc:"standard input"`
-	Creates string            `yaml:"creates" doc:"path; the command does not run if it exists"`
+	Creates string            `yaml:"creates" doc:"path; the command does not run if it exists, unless a state changed that it watches"`
+
+	ChangedIf *ChangedIf `yaml:"changed_if" doc:"how the command says that it changed something: {exit: [codes]}, which are no failure, {output: regular expression}, or both; default: each run is a change"`
+}
+
+// ChangedIf says when a command that ended without a failure changed something. With both fields either is enough.
+type ChangedIf struct {
+	Exit   []uint32 `yaml:"exit"`   // exit codes, 0 to 255
+	Output string   `yaml:"output"` // a regular expression of a part of the beginning of its output
+}
+
+func (c *checks) changedIf(a *ChangedIf) {
+	switch {
+	case a == nil:
+	case len(a.Exit) == 0 && a.Output == "":
+		c.add("changed_if", "give exit, a list of exit codes, or output, a regular expression")
+	case slices.ContainsFunc(a.Exit, func(code uint32) bool { return code > 255 }):
+		c.add("changed_if", "an exit code is from 0 to 255")
+	default:
+		c.regexp("changed_if", a.Output)
+	}
 }
 
 func (a *CmdRun) setMain(name string) {
@@ -337,6 +364,7 @@ func (a *CmdRun) check(complete bool) []problem {
 	}
 	c.path("cwd", a.Cwd)
 	c.path("creates", a.Creates)
+	c.changedIf(a.ChangedIf)
 	for name := range a.Env {
 		if name == "" || strings.ContainsAny(name, "=\x00") {
 			c.add("env", "%q is not a name of a variable", name)

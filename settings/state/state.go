@@ -114,7 +114,10 @@ func (s Set) MarkSecrets(n *strictyaml.Node) {
 			continue
 		}
 		x.written = written
-		if a, ok := x.Args.(*FileManaged); ok && a.Vars != nil {
+		switch a := x.Args.(type) {
+		case *FileManaged:
+			a.Vars = written.Get("vars")
+		case *FileRecurse:
 			a.Vars = written.Get("vars")
 		}
 	}

@@ -3,6 +3,7 @@
 package file
 
 import (
+	"context"
 	"net/netip"
 	"os"
 	"regexp"
@@ -188,5 +189,17 @@ func TestALinkReplacesAFileIfItIsForced(t *testing.T) {
 	}
 	if _, err := Link(host.New(), &state.FileSymlink{Path: dir + "/dir", Target: "x", Force: true}); err == nil {
 		t.Error("a directory is replaced")
+	}
+}
+
+func TestTemplatesOfATreeHaveVars(t *testing.T) {
+	dir := temp(t)
+	in := Inputs{
+		Source: func(context.Context, string) (Content, error) { return Content{Data: []byte("port {{vars.port}}")}, nil },
+		Tree:   func(string) ([]string, error) { return []string{"a.conf"}, nil },
+	}
+	apply(t, planOf(t, "d: {file.recurse: {path: "+dir+"/etc, source: files/etc, template: true, vars: {port: 80}}}", in))
+	if got := get(t, dir+"/etc/a.conf"); got != "port 80" {
+		t.Errorf("the file has %q", got)
 	}
 }

@@ -28,6 +28,7 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/state/safefs"
 	"github.com/seed-c01c3da5/zester/settings/state"
 	"github.com/seed-c01c3da5/zester/settings/state/mustache"
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
 // Limits of diffs and files.
@@ -172,16 +173,12 @@ func contentOf(ctx context.Context, a *state.FileManaged, in Inputs) (data []byt
 	if !a.Template {
 		return data, secret, nil
 	}
-	var vars any
-	if a.Vars != nil {
-		vars = a.Vars.RevealAs(mustache.MarkSecret)
-	}
-	data, used, err := render(name, data, in.Data, vars)
+	data, used, err := render(name, data, in.Data, a.Vars)
 	return data, secret || used, err
 }
 
 // render renders a template. secret reports whether it used a secret.
-func render(name string, text []byte, data map[string]any, vars any) (out []byte, secret bool, err error) {
+func render(name string, text []byte, data map[string]any, vars *strictyaml.Node) (out []byte, secret bool, err error) {
 	t, err := mustache.Parse(name, string(text))
 	if err != nil {
 		return nil, false, err
@@ -191,7 +188,7 @@ func render(name string, text []byte, data map[string]any, vars any) (out []byte
 		all = map[string]any{}
 	}
 	if vars != nil {
-		all["vars"] = vars
+		all["vars"] = vars.RevealAs(mustache.MarkSecret)
 	}
 	return t.Render(all)
 }
@@ -319,7 +316,8 @@ func mayOwn(w *host.World, name string, want safefs.Attributes) error {
 	}
 	defer d.Close()
 	if uid, _, trusted := d.Owner(); !trusted && want.UID != 0 && uid != want.UID && w.Links == safefs.TrustedLinks {
-		const text = "%s is in a directory of the user %d; name this user or root in the argument user, or give follow: true"
+		const text = "%s is in a directory of the user %d; name this user or root in the argument user, " +
+			"or give follow: true"
 		return fmt.Errorf(text, name, uid)
 	}
 	return nil

@@ -73,7 +73,8 @@ func directory(w *host.World, name string, follow bool) (info safefs.Info, isLin
 	case info.Kind != safefs.Symlink:
 		return info, false, fmt.Errorf("%s is %s, not a directory", name, info.Kind)
 	case !follow:
-		return info, false, fmt.Errorf("%s is a link to %s; follow: true accepts a link to a directory", name, info.Target)
+		const text = "%s is a link to %s; follow: true accepts a link to a directory"
+		return info, false, fmt.Errorf(text, name, info.Target)
 	}
 	to, err := w.Target(name)
 	if err == nil && to.Kind != safefs.Directory {
@@ -334,7 +335,7 @@ func (r *recursion) file(name string) error {
 	}
 	if r.args.Template {
 		var used bool
-		if content.Data, used, err = render(source, content.Data, r.in.Data, nil); err != nil {
+		if content.Data, used, err = render(source, content.Data, r.in.Data, r.args.Vars); err != nil {
 			return err
 		}
 		content.Secret = content.Secret || used

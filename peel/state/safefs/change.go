@@ -204,8 +204,8 @@ func (d *Dir) Own(name string, a Attributes) error {
 	isOpen := !trusted(d.info.UID) || othersWrite(d.info) && d.info.Mode&unix.S_ISVTX == 0
 	isFull := !trusted(d.info.UID) && info.Kind == Directory && !isEmpty(int(f.Fd()))
 	if isOpen && info.UID != d.info.UID && (!trusted(info.UID) || isFull) {
-		why := fmt.Sprintf("it belongs to user %d, and others may have moved it there to have its owner or mode changed",
-			info.UID)
+		const text = "it belongs to user %d, and others may have moved it there to have its owner or mode changed"
+		why := fmt.Sprintf(text, info.UID)
 		return &UnsafeError{path.Join(d.path, name), why, false}
 	}
 	if err := own(int(f.Fd()), a); err != nil {

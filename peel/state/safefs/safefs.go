@@ -230,8 +230,8 @@ func (w *walk) follow(d *Dir, fd int, at string, link Info) (*Dir, error) {
 
 // leadsAstray says why a link in d that a user may have made must not lead to a directory, empty if it may.
 func (d *Dir) leadsAstray(link Info, to *Dir) string {
-	const text = "it is a symbolic link of user %d to %s, which belongs to user %d; a link that root alone can replace " +
-		"may lead anywhere, and one of a user to a directory of this user"
+	const text = "it is a symbolic link of user %d to %s, which belongs to user %d; " +
+		"a link that root alone can replace may lead anywhere, and one of a user to a directory of this user"
 	if !trusted(link.UID) && link.UID != to.info.UID {
 		return fmt.Sprintf(text, link.UID, to.path, to.info.UID)
 	}
