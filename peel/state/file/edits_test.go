@@ -195,8 +195,10 @@ func TestALinkReplacesAFileIfItIsForced(t *testing.T) {
 func TestTemplatesOfATreeHaveVars(t *testing.T) {
 	dir := temp(t)
 	in := Inputs{
-		Source: func(context.Context, string) (Content, error) { return Content{Data: []byte("port {{vars.port}}")}, nil },
-		Tree:   func(string) ([]string, error) { return []string{"a.conf"}, nil },
+		Source: func(context.Context, string) (Content, error) {
+			return Content{Data: []byte("port {{vars.port}}")}, nil
+		},
+		Tree: func(string) ([]string, error) { return []string{"a.conf"}, nil },
 	}
 	apply(t, planOf(t, "d: {file.recurse: {path: "+dir+"/etc, source: files/etc, template: true, vars: {port: 80}}}", in))
 	if got := get(t, dir+"/etc/a.conf"); got != "port 80" {
