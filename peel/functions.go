@@ -163,6 +163,7 @@ func (p *Peel) addFunctions() {
 		"facts.items":      p.factsItems,
 		"facts.get":        p.factsGet,
 		"cron.tables":      p.cronTables,
+		"file.read":        p.fileRead,
 		"schedule.list":    p.scheduleList,
 		"schedule.next":    withArgs(p.scheduleNext),
 		"schedule.fires":   withArgs(p.scheduleFires),

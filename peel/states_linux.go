@@ -1,12 +1,19 @@
 package peel
 
 import (
+	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 
+	"github.com/seed-c01c3da5/zester/peel/catalogue"
+	"github.com/seed-c01c3da5/zester/peel/module"
 	"github.com/seed-c01c3da5/zester/peel/report"
 	"github.com/seed-c01c3da5/zester/peel/state"
+	"github.com/seed-c01c3da5/zester/peel/state/file"
+	"github.com/seed-c01c3da5/zester/peel/survey"
 	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 )
 
@@ -80,4 +87,33 @@ func (p *Peel) reportStateRun(r *state.Result) {
 		return
 	}
 	p.due.stateRun.raise()
+}
+
+// A fileResult is the data of file.read.
+type fileResult struct {
+	file.Description
+	Sealed *settings.Sealed `json:"secrets,omitempty"` // the content, for the key in the request
+}
+
+// fileRead is file.read. The peel may be root, and whoever may see jobs can read results. So the content is only for a
+// person who may see secrets, sealed to the key in the request.
+func (p *Peel) fileRead(_ context.Context, call module.Call) (any, error) {
+	name, _ := call.Args["path"].(string)
+	if !catalogue.AsksForSecrets(call.Args) {
+		d, err := file.Describe(name)
+		return fileResult{Description: d}, err
+	}
+	d, content, err := file.Read(name)
+	if err != nil {
+		return nil, err
+	}
+	why := survey.Secret(name, content)
+	if p.current.Load().mask.Has(content) {
+		why = "it has a secret of the settings"
+	}
+	if isWanted, _ := call.Args["secret"].(bool); why != "" && !isWanted {
+		return nil, fmt.Errorf("%s looks as if it had a secret: %s; secret=true reads it all the same", name, why)
+	}
+	sealed, err := p.seal(call, name, func() any { return content })
+	return fileResult{d, sealed}, err
 }

@@ -16,21 +16,28 @@ import (
 type secretive struct {
 	show   bool
 	opener *settings.Opener
+	key    string // in the data of a return, of what the secrets replace
 }
+
+// secretKeys are the functions whose results have secrets, with the key in the data that has them once they are opened.
+var secretKeys = map[string]string{"cron.tables": "tables", "file.read": "content", "settings.get": "settings"}
 
 // ask adds the key to which peels seal their return to a job.
 func (s *secretive) ask(spec *job.Spec) error {
 	if !s.show {
 		return nil
 	}
-	if f, _ := catalogue.Lookup(spec.Function); !f.HasSecrets() {
-		return usageError("--show-secrets is for settings.get and cron.tables: %s shows no secrets", spec.Function)
+	key, ok := secretKeys[spec.Function]
+	if !ok {
+		return usageError("--show-secrets is for settings.get, cron.tables and file.read: %s shows no secrets",
+			spec.Function)
 	}
 	opener, err := settings.NewOpener()
 	if err != nil {
 		return err
 	}
-	s.opener, spec.Args = opener, withPair(spec.Args, catalogue.SecretsTo, any(string(opener.To)))
+	s.opener, s.key = opener, key
+	spec.Args = withPair(spec.Args, catalogue.SecretsTo, any(string(opener.To)))
 	return nil
 }
 
@@ -51,11 +58,7 @@ func (s *secretive) open(r *wire.Return) *wire.Return {
 	}
 	data = maps.Clone(data)
 	delete(data, "secrets")
-	if _, isTables := data["tables"]; isTables {
-		data["tables"] = value
-	} else {
-		data["settings"] = value
-	}
+	data[s.key] = value
 	opened.Data = data
 	return &opened
 }

@@ -2,8 +2,10 @@ package main
 
 import (
 	"bytes"
+	"slices"
 	"testing"
 
+	"github.com/seed-c01c3da5/zester/peel/catalogue"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
@@ -24,7 +26,7 @@ func FuzzOpen(f *testing.F) {
 		}
 		f.Add(data)
 	}
-	s := secretive{opener: o}
+	s := secretive{opener: o, key: "settings"}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		r := wire.Return{Result: wire.Result{Success: true}}
 		if canon.Unmarshal(data, &r.Data) != nil {
@@ -43,4 +45,13 @@ func FuzzOpen(f *testing.F) {
 			t.Errorf("opened what nobody sealed: %v", opened.Data)
 		}
 	})
+}
+
+func TestEveryFunctionThatSealsIsOpened(t *testing.T) {
+	for _, f := range catalogue.Functions() {
+		seals := slices.ContainsFunc(f.Params, func(p catalogue.Param) bool { return p.Name == catalogue.SecretsTo })
+		if (secretKeys[f.Name] != "") != seals {
+			t.Errorf("%s seals its result: %t", f.Name, seals)
+		}
+	}
 }

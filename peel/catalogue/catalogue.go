@@ -279,11 +279,6 @@ func AsksForSecrets(args map[string]any) bool {
 	return asks
 }
 
-// HasSecrets reports whether the result of a function has secrets if they are requested.
-func (f Function) HasSecrets() bool {
-	return slices.ContainsFunc(f.Params, func(p Param) bool { return p.Name == SecretsTo })
-}
-
 // Functions returns all functions, sorted by name.
 func Functions() []Function { return slices.Clone(functions) }
 

@@ -60,6 +60,15 @@ var unitName = Param{Name: "name", Type: String, Required: true, Positional: tru
 // hostFunctions are those for packages, services and files that need no settings.
 var hostFunctions = []Function{
 	{
+		Name: "file.read", ReadOnly: true,
+		Doc: "What file.stat says of a file, and its content of up to 262144 bytes, which is only in what is sealed.",
+		Params: []Param{
+			{Name: "path", Type: String, Required: true, Positional: true, Doc: "path of the file"},
+			{Name: "secret", Type: Bool, Doc: "true: also a file that looks as if it had a secret"},
+			secretsTo,
+		},
+	},
+	{
 		Name: "file.stat", ReadOnly: true, Doc: "Kind, owner, mode, size and time of a file; a link is not followed.",
 		Params: []Param{{Name: "path", Type: String, Required: true, Positional: true, Doc: "path of the file"}},
 	},

@@ -38,8 +38,8 @@ func call(t *testing.T, function, id string, args map[string]any) wire.Result {
 func TestThePeelHasEveryFunctionOfTheCatalogueForStatesAndHosts(t *testing.T) {
 	all := NewFunctions(FunctionsOptions{}).All()
 	for _, f := range catalogue.Functions() {
-		if f.HasSecrets() {
-			continue // package survey reads them, and the peel seals them
+		if f.Name == "cron.tables" || f.Name == "file.read" {
+			continue // package peel has them, because they seal their results
 		}
 		name, _, _ := strings.Cut(f.Name, ".")
 		if _, has := all[f.Name]; !has && slices.Contains([]string{"state", "file", "pkg", "pkgrepo", "service", "user", "group", "cron", "ssh_auth", "host", "sysctl", "timezone", "mount", "debconf", "git"}, name) {
