@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -58,25 +59,36 @@ func (a *app) importCheck(cmd *cobra.Command, client *api.Client, expr string) e
 	if spec.Targets, err = a.resolve(cmd.Context(), client, expr); err != nil {
 		return err
 	}
-	follower, err := a.start(cmd.Context(), client, spec)
+	found := newDifferences(spec.Targets)
+	if err := a.gather(cmd.Context(), client, spec, func(id target.PeelID, r *wire.Return) {
+		found.add(id, &r.Result)
+	}); err != nil {
+		return err
+	}
+	return a.showDifferences(found)
+}
+
+// gather dispatches a job, and calls take with each return until the job has ended.
+func (a *app) gather(ctx context.Context, client *api.Client, spec job.Spec, take func(target.PeelID, *wire.Return),
+) error {
+	follower, err := a.start(ctx, client, spec)
 	if err != nil {
 		return err
 	}
 	defer follower.Close()
-	found := newDifferences(spec.Targets)
-	for event, err := range follower.Events(cmd.Context()) {
+	for event, err := range follower.Events(ctx) {
 		switch {
 		case err != nil:
 			return a.detached(spec.JID, err)
 		case event.Return != nil:
-			found.add(event.Peel, &event.Return.Result)
+			take(event.Peel, event.Return)
 		case event.Ended != nil:
 			if err := notRunFailure(event.Ended, spec.JID); err != nil {
 				return err
 			}
 		}
 	}
-	return a.showDifferences(found)
+	return nil
 }
 
 // A difference is a state that is not as the settings say, with the same result on several peels.

@@ -101,23 +101,11 @@ func (a *app) cronTables(ctx context.Context, client *api.Client, expr string) (
 	if spec.Targets, err = a.resolve(ctx, client, expr); err != nil {
 		return nil, err
 	}
-	follower, err := a.start(ctx, client, spec)
-	if err != nil {
-		return nil, err
-	}
-	defer follower.Close()
 	found := &crontabs{silent: slices.Clone(spec.Targets)}
-	for event, err := range follower.Events(ctx) {
-		switch {
-		case err != nil:
-			return nil, a.detached(spec.JID, err)
-		case event.Return != nil:
-			found.add(event.Peel, secrets.open(event.Return))
-		case event.Ended != nil:
-			if err := notRunFailure(event.Ended, spec.JID); err != nil {
-				return nil, err
-			}
-		}
+	if err := a.gather(ctx, client, spec, func(id target.PeelID, r *wire.Return) {
+		found.add(id, secrets.open(r))
+	}); err != nil {
+		return nil, err
 	}
 	sorting.Stable(found.hosts, func(x, y movein.Host) int { return strings.Compare(x.ID, y.ID) })
 	return found, nil

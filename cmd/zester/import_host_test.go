@@ -81,3 +81,14 @@ func FuzzCronTables(f *testing.F) {
 		}
 	})
 }
+
+func TestAStateThatWouldChangeIsNotAdopted(t *testing.T) {
+	same := stateRun{Counts: map[string]int{"unchanged": 1}, States: []stateOutcome{{State: "/etc/motd", Result: "unchanged"}}}
+	if err := same.fulfilled("web-01", "/etc/motd"); err != nil {
+		t.Error(err)
+	}
+	other := stateRun{Counts: map[string]int{"would_change": 1}, States: []stateOutcome{{State: "/etc/motd", Result: "would_change", Comment: "mode 0640"}}}
+	if err := other.fulfilled("web-01", "/etc/motd"); err == nil || err.Error() != "nothing is written, because /etc/motd of web-01 would change: mode 0640" {
+		t.Error(err)
+	}
+}

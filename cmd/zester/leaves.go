@@ -111,6 +111,9 @@ import crontab --user deploy /var/spool/cron/crontabs/deploy
 import crontab --user deploy -             # standard input`},
 
 	"import host": {onBus, "import host web-01 web-02 --out fleet\nimport host '*' --out fleet"},
+	"adopt": {onBus, `
+adopt web-01 /etc/motd
+adopt web-01 /etc/nginx/nginx.conf pkg nginx unit nginx --repo fleet`},
 	"import check": {asks | flagHeaders | formsWide, `
 import check '*'
 import check 'web-*' --timeout 20m

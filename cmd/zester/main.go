@@ -192,7 +192,7 @@ func (a *app) root() *cobra.Command {
 		a.scheduleCommand(),
 		a.coverageCommand(), a.whyCommand(),
 		a.initCommand(), a.lintCommand(), a.blameCommand(),
-		a.planCommand(), a.simulateCommand(), a.importCommand(),
+		a.planCommand(), a.simulateCommand(), a.importCommand(), a.adoptCommand(),
 		a.syncCommand(), a.stateCommand(), a.alertCommand(), a.approveCommand(),
 		a.authCommand(),
 		a.contextCommand(),

@@ -1,5 +1,6 @@
 // Package movein turns tables of cron into settings, with a proof that the times are the same. Call [Crontabs] for one
-// settings file, or [Hosts] for those of the tables of a fleet.
+// settings file, or [Hosts] for those of the tables of a fleet. [AdoptFile] and its siblings return states that a host
+// fulfils already.
 //
 // Each line becomes an entry, or a [Row] that says why it does not. The proof reads the written settings as a peel
 // reads them, and compares the times of each entry with those at which the cronie daemon starts the job (package
@@ -319,11 +320,15 @@ func (w *writer) file(tables []Table) ([]byte, error) {
 }
 
 func encode(key string, value *yaml.Node) ([]byte, error) {
+	doc := &yaml.Node{Kind: yaml.MappingNode}
+	set(doc, key, value)
+	return encodeNode(doc)
+}
+
+func encodeNode(doc *yaml.Node) ([]byte, error) {
 	var b bytes.Buffer
 	enc := yaml.NewEncoder(&b)
 	enc.SetIndent(2)
-	doc := &yaml.Node{Kind: yaml.MappingNode}
-	set(doc, key, value)
 	err := errors.Join(enc.Encode(doc), enc.Close())
 	return b.Bytes(), err
 }

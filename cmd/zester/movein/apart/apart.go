@@ -64,6 +64,9 @@ func hint(text string) string {
 	}, text)
 }
 
+// Word returns the word for one host.
+func Word(id string) string { return hint(strings.ReplaceAll(id, ".", "-")) }
+
 // Of returns an expression for hosts, and a word for it: all, a fact, two facts, or their list.
 func (t *Targets) Of(hosts map[int]bool) (expr, word string) {
 	if len(hosts) == len(t.ids) {
@@ -88,7 +91,7 @@ func (t *Targets) Of(hosts map[int]bool) (expr, word string) {
 		ids = append(ids, t.ids[i])
 	}
 	if len(ids) == 1 {
-		return ids[0], hint(strings.ReplaceAll(ids[0], ".", "-"))
+		return ids[0], Word(ids[0])
 	}
 	return "L@" + strings.Join(ids, ","), strconv.Itoa(len(ids)) + "-hosts"
 }
