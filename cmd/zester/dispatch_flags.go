@@ -99,7 +99,8 @@ func (d *dispatching) choice(fs *pflag.FlagSet) {
 	fs.BoolVar(&d.direct, "direct", false,
 		"ask the peels without a master and without a job record; needs a credential of the role direct")
 	fs.BoolVar(&d.secrets.show, "show-secrets", false,
-		"with settings.get, cron.tables and file.read: print secrets; needs the permission --secrets of zester auth user add")
+		"with settings.get, cron.tables and file.read: print secrets; "+
+			"needs the permission --secrets of zester auth user add")
 }
 
 // timeoutOf returns how long the returns of a function are waited for.

@@ -71,10 +71,11 @@ func AdoptFile(host string, f LiveFile) (Adopted, error) {
 	return s, s.check()
 }
 
-// AdoptPackage returns the state of a package of which a host has a version.
+// AdoptPackage returns the state of an installed package. version is empty if the host does not have it.
 func AdoptPackage(host, name, version string) (Adopted, error) {
 	if version == "" {
-		return Adopted{}, fmt.Errorf("%s has no package %s; zester %s pkg.list names those that it has", host, name, host)
+		return Adopted{}, fmt.Errorf("%s has no package %s; zester %s pkg.list names those that it has", host, name,
+			host)
 	}
 	s := Adopted{
 		ID:       name,
