@@ -336,6 +336,12 @@ func (r *ContentReader) read(name string) (c Content, plain []byte, err error) {
 	if doc != nil {
 		return r.secret(c, doc, data)
 	}
+	if isSealed(data) {
+		c.Reason = Invalid
+		c.Problem = "has values that sops encrypted, but is no YAML or JSON of sops: hosts would get them encrypted; " +
+			"encrypt the file as a whole: sops encrypt --input-type binary"
+		return c, nil, nil
+	}
 	if len(data) > content.MaxFile {
 		return tooLarge(name, int64(len(data))), nil, nil
 	}
@@ -343,9 +349,14 @@ func (r *ContentReader) read(name string) (c Content, plain []byte, err error) {
 	return c, data, nil
 }
 
+// isSealed reports whether a file looks as if sops wrote it. In the forms dotenv and ini it is no document.
+func isSealed(data []byte) bool {
+	return bytes.Contains(data, []byte("sops")) && bytes.Contains(data, []byte("ENC[AES256_GCM"))
+}
+
 // sopsDocument returns the document of a file of sops, nil for any other file.
 func sopsDocument(name string, data []byte) *strictyaml.Node {
-	if !bytes.Contains(data, []byte("sops")) || !bytes.Contains(data, []byte("ENC[AES256_GCM")) {
+	if !isSealed(data) {
 		return nil
 	}
 	doc, err := strictyaml.ParseWithin(name,

@@ -188,6 +188,8 @@ func TestStatesThatAreRefused(t *testing.T) {
 		"source a file":      {change: "-- settings/web/site.yaml --\nstates:\n  /a: {file.recurse: {source: files/nginx.conf}}\n", want: "states./a: files/nginx.conf is a file"},
 		"link":               {also: link, want: "files/nginx.conf is a symbolic link, which is not followed"},
 		"LFS":                {change: "-- files/nginx.conf --\nversion https://git-lfs.github.com/spec/v1\noid sha256:00\n", want: "files/nginx.conf is a pointer of Git LFS"},
+		"sops in dotenv":     {change: "-- files/nginx.conf --\nPASSWORD=ENC[AES256_GCM,data:a,iv:b,tag:c,type:str]\nsops_version=3.9.0\n", want: "files/nginx.conf has values that sops encrypted, but is no YAML or JSON of sops"},
+		"sops in ini":        {change: "-- files/nginx.conf --\n[db]\npassword = ENC[AES256_GCM,data:a,iv:b,tag:c,type:str]\n\n[sops]\nversion = 3.9.0\n", want: "encrypt the file as a whole: sops encrypt --input-type binary"},
 		"large": {also: func(m fstest.MapFS) {
 			m["files/site/index.html"] = &fstest.MapFile{Data: make([]byte, content.MaxFile+1)}
 		}, want: "files/site/index.html has 8388609 bytes, the limit is 8388608"},
