@@ -111,13 +111,20 @@ func (s *sources) rendered(host, file string) ([]byte, bool) {
 // managed reads the content of a file.
 func managed(c *conversion) error {
 	for _, name := range []string{
-		"source_hash", "follow_symlinks", "show_changes", "contents_delimiter", "allow_empty",
+		"source_hash", "follow_symlinks", "contents_delimiter", "allow_empty",
 		"contents_newline", "template", "defaults", "context", "dir_mode", "source_hash_name",
 	} {
 		defer delete(c.left, name)
 	}
 	if keep, err := c.takeBool("replace", true); err != nil || !keep {
 		c.args["replace"] = false
+	}
+	for _, name := range []string{"show_changes", "show_diff"} {
+		if shows, err := c.takeBool(name, true); err != nil {
+			return err
+		} else if !shows {
+			c.args["diff"] = false
+		}
 	}
 	if program, err := c.takeText("check_cmd"); err != nil {
 		return err
@@ -163,8 +170,7 @@ func (c *conversion) fromSource(value any) error {
 		return err
 	}
 	template := c.left["template"]
-	isTemplate := template != nil && (strings.Contains(string(text), "{{") || strings.Contains(string(text), "{%") ||
-		strings.Contains(string(text), "{#") || template != "jinja")
+	isTemplate := template != nil && (mayBeTemplate(string(text)) || template != "jinja")
 	if !isTemplate {
 		c.setSource(saltFiles, name, text)
 		return nil
@@ -182,6 +188,11 @@ func (c *conversion) fromSource(value any) error {
 	c.setSource(c.source.texts, name, rendered)
 	c.note("a template became the text that Salt rendered")
 	return nil
+}
+
+// mayBeTemplate reports whether Jinja would change a text.
+func mayBeTemplate(text string) bool {
+	return strings.Contains(text, "{{") || strings.Contains(text, "{%") || strings.Contains(text, "{#")
 }
 
 // setSource copies a text into a folder of the repo. If it has a secret it is content, which the secrets can have.
@@ -232,11 +243,16 @@ func recurse(c *conversion) error {
 	if !ok || len(names) != 1 || !strings.HasPrefix(names[0], "salt://") {
 		return refuse("argument source: not one directory of salt://")
 	}
-	if _, ok := c.left["template"]; ok {
-		return refuse("argument template: a directory of templates")
-	}
+	_, isTemplate := c.take("template")
 	for _, name := range []string{"include_empty", "keep_symlinks", "force_symlinks"} {
 		delete(c.left, name)
+	}
+	for _, name := range []string{"file_mode", "dir_mode"} {
+		if c.left[name] == "keep" {
+			delete(c.left, name)
+			c.note("argument " + name + ": keep is left out: a file gets 0755 if Git says executable, else 0644, and a " +
+				"directory 0755")
+		}
 	}
 	dir := path.Clean(strings.TrimPrefix(names[0], "salt://"))
 	if dir == "." {
@@ -259,6 +275,9 @@ func recurse(c *conversion) error {
 		return refuse("argument source: a directory that is not below --roots")
 	}
 	for name, text := range all {
+		if isTemplate && mayBeTemplate(string(text)) {
+			return refuse("argument template: a directory of templates")
+		}
 		if _, ok := c.add(saltFiles, name, text); !ok {
 			return refuse("argument source: a directory with a secret")
 		}

@@ -18,7 +18,7 @@ func convertOne(t *testing.T, function, name, args string) (text string, refused
 		{"__sls__": "s", "__id__": "other", "name": "other", "state": "test", "fun": "nop"},
 		{"__sls__": "s", "__id__": "ops", "name": "ops", "state": "group", "fun": "present", "gid": 700}]`)
 	h.Pillar = map[string]any{"motd": "hello"}
-	roots := fstest.MapFS{"a/b": {Data: []byte("b\n")}, "a/c": {Data: []byte("c\n")}}
+	roots := fstest.MapFS{"a/b": {Data: []byte("b\n")}, "a/c": {Data: []byte("c\n")}, "k": {Data: []byte("# of bob\n\nssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHPZs9yCFhZwcVl2OjlYQoFLnuNZYlHuKWEpVSrEZXvS bob\n")}}
 	r, err := Convert(Input{Hosts: []Host{h}, Roots: []fs.FS{roots}})
 	if err != nil {
 		t.Fatal(function, err)
@@ -197,6 +197,32 @@ var lines = []line{
       line: a.b=c
       match: ^\s*(#\s*)?a\.b\s*=
 `},
+	{"ini.options_present", "/f", `"separator": " ", "sections": {"Port": 22, "Host": "a"}`, `
+  id:
+    file.line:
+      path: /f
+      line: Host a
+      match: ^\s*Host\s+
+  id.2:
+    file.line:
+      path: /f
+      line: Port 22
+      match: ^\s*Port\s+
+`},
+	{"ini.options_present", "/f", `"sections": {"a.b": true}`, `
+  id:
+    file.line:
+      path: /f
+      line: a.b = True
+      match: ^\s*a\.b\s*=
+`},
+	{"ini.options_present", "/f", `"sections": {"a": "b"}, "separator": ":", "no_spaces": true, "strict": false`, `
+  id:
+    file.line:
+      path: /f
+      line: a:b
+      match: '^\s*a\s*:'
+`},
 	{"file.comment", "/f", `"regex": "^bind 127"`, `
   id:
     file.replace:
@@ -257,6 +283,16 @@ var lines = []line{
         - main
         - contrib
       key: files/a/b
+`},
+	{"pkgrepo.absent", "deb http://e.org/d bookworm main", `"file": "/etc/apt/sources.list.d/e.list", "humanname": "e", "keyid": "AB"`, `
+  id:
+    file.absent:
+      path: /etc/apt/sources.list.d/e.list
+`},
+	{"service.running", "nginx", `"use": [{"service": "other"}]`, `
+  id:
+    service.running:
+      name: nginx
 `},
 	{"service.running", "nginx", `"enable": true, "reload": true, "watch": [{"group": "ops"}]`, `
   id:
@@ -433,6 +469,38 @@ var lines = []line{
       name: postfix
       content: |
         postfix/relay boolean true
+`},
+	{"ssh_auth.present", "x", `"user": "bob", "source": "salt://k", "config": "%h/.ssh/authorized_keys"`, `
+  id:
+    ssh_auth.present:
+      user: bob
+      keys:
+        - ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHPZs9yCFhZwcVl2OjlYQoFLnuNZYlHuKWEpVSrEZXvS bob
+`},
+	{"file.managed", "/f", `"contents": "a", "show_diff": false`, `
+  id:
+    file.managed:
+      path: /f
+      content: |
+        a
+      diff: false
+`},
+	{"user.present", "bob", `"empty_password": false, "optional_groups": []`, `
+  id:
+    user.present:
+      name: bob
+`},
+	{"cmd.run", "true", `"stateful": true`, `
+  id:
+    cmd.run:
+      command: "true"
+      changed_if:
+        output: (?i)\bchanged["']?\s*[=:]\s*["']?(true|yes|1)\b
+`},
+	{"cmd.run", "true", `"stateful": false`, `
+  id:
+    cmd.run:
+      command: "true"
 `},
 	{"cmd.run", "true", `"retry": {"attempts": 3, "interval": 10}, "failhard": true, "require": ["ops"], "onchanges_any": [{"group": "ops"}]`, `
   id:

@@ -142,7 +142,14 @@ func TestTemplates(t *testing.T) {
 func TestWhatHasNoCounterpart(t *testing.T) {
 	t.Parallel()
 	for args, reason := range map[string]string{
-		`"state": "cmd", "fun": "run", "stateful": true`:                                         "argument stateful",
+		`"state": "cmd", "fun": "run", "stateful": [{"test_name": "x"}]`:                         "argument stateful",
+		`"state": "ini", "fun": "options_present", "sections": {"a": {"b": 1}}`:                  "argument sections: options below the name of a section",
+		`"state": "ini", "fun": "options_present", "sections": []`:                               "argument sections: a value of another form",
+		`"state": "ini", "fun": "options_present", "sections": {"a": 1}, "strict": true`:         "argument strict: true, which removes other options",
+		`"state": "pkgrepo", "fun": "absent", "ppa": "a/b"`:                                      "a repository without a file of its own in /etc/apt/sources.list.d",
+		`"state": "pkgrepo", "fun": "absent", "file": "/etc/apt/sources.list"`:                   "a repository without a file of its own in /etc/apt/sources.list.d",
+		`"state": "user", "fun": "present", "optional_groups": ["adm"]`:                          "argument optional_groups",
+		`"state": "ssh_auth", "fun": "present", "user": "a", "source": "salt://none"`:            "argument source: a file that is not below --roots",
 		`"state": "cmd", "fun": "run", "onlyif": [{"fun": "file.exists"}]`:                       "argument onlyif: a function of Salt",
 		`"state": "cmd", "fun": "run", "require": [{"pkg": "none"}]`:                             "a requisite that names no state",
 		`"state": "cmd", "fun": "run", "prereq": [{"pkg": "x"}]`:                                 "argument prereq",

@@ -43,11 +43,11 @@ func newNaming(hosts []Host, hidden secrets) *naming {
 			if n.names[p] != "" {
 				continue
 			}
-			name := strings.Trim(notInIDs.ReplaceAllString(hidden.mask(p.id), "-"), "-")
+			name := strings.Trim(notInIDs.ReplaceAllString(hidden.mask(p.id), "-"), "- ")
 			if len(modules[p.id]) > 1 {
 				name += "-" + p.module
 			}
-			n.names[p] = free(name[:min(len(name), 200)], taken)
+			n.names[p] = free(strings.TrimRight(name[:min(len(name), 200)], " "), taken)
 		}
 	}
 	return n
@@ -79,7 +79,7 @@ func (n *naming) of(h *Host, at int) []string {
 // partsOf returns of how many states a declaration becomes.
 func partsOf(d Declaration) int {
 	r, ok := rules[d.Function()]
-	if !ok || r.before == nil || (d.State != "pkg" && d.Function() != "file.append") {
+	if !ok || r.before == nil || (d.State != "pkg" && d.Function() != "file.append" && d.State != "ini") {
 		return 1
 	}
 	c := &conversion{Declaration: d, left: map[string]any{}, args: map[string]any{}}

@@ -104,6 +104,7 @@ func declaration(raw map[string]any) (Declaration, error) {
 		*key.into = value
 		delete(args, key.name)
 	}
+	delete(args, "order") // the list has the order; the number of a declaration differs between hosts
 	for name, value := range args {
 		if value == nil || strings.HasPrefix(name, "__") {
 			delete(args, name)

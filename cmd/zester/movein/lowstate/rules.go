@@ -130,10 +130,7 @@ func keyValue(c *conversion) error {
 	if key == "" {
 		return refuse("argument key_values")
 	}
-	pattern := `^\s*` + regexp.QuoteMeta(key) + `\s*` + regexp.QuoteMeta(strings.TrimSpace(separator))
-	if strings.TrimSpace(separator) == "" {
-		pattern = `^\s*` + regexp.QuoteMeta(key) + `\s+`
-	}
+	pattern := optionPattern(key, separator)
 	for _, name := range []string{"search_only", "ignore_if_missing", "append_if_not_found", "show_changes"} {
 		delete(c.left, name)
 	}
@@ -212,61 +209,8 @@ func names(c *conversion) error {
 	return nil
 }
 
-var aptLine = regexp.MustCompile(`^deb\s+(\[[^]]*\]\s+)?(\S+)\s+(\S+)\s*(.*)$`)
-
-// repository reads a line of APT.
-func repository(c *conversion) error {
-	m := aptLine.FindStringSubmatch(c.Name)
-	if m == nil {
-		return refuse("a repository that is not a line such as deb URI SUITE COMPONENT")
-	}
-	if options := strings.TrimSpace(m[1]); options != "" && !strings.HasPrefix(options, "[signed-by=") &&
-		!strings.HasPrefix(options, "[arch=") {
-		return refuse("a repository with options")
-	}
-	if strings.Contains(m[1], "arch=") {
-		c.note("the option arch of a repository is left out: APT reads it for all architectures of the host")
-	}
-	isDisabled, err := c.takeBool("disabled", false)
-	if err != nil {
-		return err
-	}
-	if isDisabled {
-		return refuse("argument disabled: a repository that the host does not use")
-	}
-	file, err := c.takeText("file")
-	if err != nil {
-		return err
-	}
-	base := path.Base(file)
-	if file == "" {
-		base = c.source.hidden.mask(c.ID)
-	}
-	c.args["file"] = strings.Trim(notInNames.ReplaceAllString(strings.TrimSuffix(base, path.Ext(base)), "-"), "-.")
-	c.args["uris"], c.args["suites"] = []string{m[2]}, []string{m[3]}
-	if parts := strings.Fields(m[4]); len(parts) > 0 {
-		c.args["components"] = parts
-	}
-	key, err := c.takeText("key_url")
-	if err != nil {
-		return err
-	}
-	if key == "" && strings.Contains(m[1], "signed-by") {
-		return refuse("a repository whose key is a file of the host")
-	}
-	if key != "" {
-		if c.args["key"], err = c.copyFile(key); err != nil {
-			return err
-		}
-	}
-	for _, name := range []string{
-		"humanname", "refresh", "refresh_db", "clean_file", "aptkey", "dist", "comps", "architectures",
-	} {
-		delete(c.left, name)
-	}
-	c.note("a repository gets a file .sources of its own: remove " + file + " of Salt")
-	return nil
-}
+// saysChanged matches the output of a stateful command that changed something: JSON, or NAME=VALUE.
+const saysChanged = `(?i)\bchanged["']?\s*[=:]\s*["']?(true|yes|1)\b`
 
 // command reads the shell of a command. Here it is always /bin/sh.
 func command(c *conversion) error {
@@ -281,6 +225,12 @@ func command(c *conversion) error {
 	limit, err := c.takeText("timeout")
 	if limit != "" {
 		c.left["timeout "] = limit
+	}
+	if says, isBool := c.left["stateful"].(bool); isBool {
+		delete(c.left, "stateful")
+		if says {
+			c.args["changed_if"] = map[string]any{"output": saysChanged}
+		}
 	}
 	if creates, ok := c.left["creates"].([]any); ok && len(creates) == 1 {
 		c.left["creates"] = creates[0]
@@ -339,6 +289,9 @@ func user(c *conversion) error {
 	}
 	if password := c.left["password"]; !enforces && password != nil && password != "" {
 		return refuse("argument enforce_password: false, and a password that a person sets would be replaced")
+	}
+	if groups, isList := texts(c.left["optional_groups"]); isList && len(groups) == 0 {
+		delete(c.left, "optional_groups")
 	}
 	return gid(c)
 }
@@ -402,35 +355,6 @@ func (h *Host) groupOf(number string) (name string, known bool) {
 	return "", false
 }
 
-// keys reads SSH keys. The name of the declaration is a key, with or without its type and comment.
-func keys(c *conversion) error {
-	if _, ok := c.left["source"]; ok {
-		return refuse("argument source")
-	}
-	kind, err := c.takeText("enc")
-	if err != nil {
-		return err
-	}
-	comment, err := c.takeText("comment")
-	if err != nil {
-		return err
-	}
-	value, _ := c.take("options")
-	options, ok := texts(value)
-	if value != nil && !ok {
-		return refuse("argument options: a value of another form")
-	}
-	line := c.Name
-	if !strings.Contains(line, " ") {
-		line = strings.TrimSpace(cmp.Or(kind, "ssh-rsa") + " " + line + " " + comment)
-	}
-	if len(options) > 0 {
-		line = strings.Join(options, ",") + " " + line
-	}
-	c.args["keys"] = []string{line}
-	return nil
-}
-
 func mountOptions(c *conversion) error {
 	value, ok := c.take("opts")
 	if !ok {
@@ -476,5 +400,5 @@ func answers(c *conversion) error {
 var (
 	notInNames = regexp.MustCompile(`[^A-Za-z0-9_.-]+`)
 	notInRefs  = regexp.MustCompile(`[^A-Za-z0-9_.-]+`)
-	notInIDs   = regexp.MustCompile(`[^A-Za-z0-9_./@+-]+`)
+	notInIDs   = regexp.MustCompile(`[^A-Za-z0-9_./@+ -]+`)
 )

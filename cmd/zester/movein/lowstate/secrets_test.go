@@ -47,7 +47,7 @@ func TestNoPartOfADeclarationTakesASecretIntoTheRepo(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantNone(t, r, "swordfish1", "12345678", "and-more")
-	if text := string(r.Files["settings/s.yaml"]); !strings.Contains(text, "mysql--p-hidden") {
+	if text := string(r.Files["settings/s.yaml"]); !strings.Contains(text, "mysql -p-hidden:") {
 		t.Errorf("the state of the command has another name:\n%s", text)
 	}
 	for _, row := range r.Refused {

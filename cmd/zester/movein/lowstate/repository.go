@@ -1,0 +1,106 @@
+package lowstate
+
+import (
+	"path"
+	"regexp"
+	"strings"
+)
+
+var aptLine = regexp.MustCompile(`^deb\s+(\[[^]]*\]\s+)?(\S+)\s+(\S+)\s*(.*)$`)
+
+// repository reads a line of APT.
+func repository(c *conversion) error {
+	m := aptLine.FindStringSubmatch(c.Name)
+	if m == nil {
+		return refuse("a repository that is not a line such as deb URI SUITE COMPONENT")
+	}
+	if options := strings.TrimSpace(m[1]); options != "" && !strings.HasPrefix(options, "[signed-by=") &&
+		!strings.HasPrefix(options, "[arch=") {
+		return refuse("a repository with options")
+	}
+	if strings.Contains(m[1], "arch=") {
+		c.note("the option arch of a repository is left out: APT reads it for all architectures of the host")
+	}
+	isDisabled, err := c.takeBool("disabled", false)
+	if err != nil {
+		return err
+	}
+	if isDisabled {
+		return refuse("argument disabled: a repository that the host does not use")
+	}
+	file, err := c.takeText("file")
+	if err != nil {
+		return err
+	}
+	base := path.Base(file)
+	if file == "" {
+		base = c.source.hidden.mask(c.ID)
+	}
+	c.args["file"] = strings.Trim(notInNames.ReplaceAllString(strings.TrimSuffix(base, path.Ext(base)), "-"), "-.")
+	c.args["uris"], c.args["suites"] = []string{m[2]}, []string{m[3]}
+	if parts := strings.Fields(m[4]); len(parts) > 0 {
+		c.args["components"] = parts
+	}
+	for _, name := range []string{
+		"humanname", "refresh", "refresh_db", "clean_file", "aptkey", "dist", "comps", "architectures",
+	} {
+		delete(c.left, name)
+	}
+	c.note("a repository gets a file .sources of its own: remove " + file + " of Salt")
+	key, err := c.takeText("key_url")
+	if err != nil {
+		return err
+	}
+	if key == "" && strings.Contains(m[1], "signed-by") {
+		return c.ownKey(signedBy.FindStringSubmatch(m[1]))
+	}
+	if key != "" {
+		if c.args["key"], err = c.copyFile(key); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var signedBy = regexp.MustCompile(`signed-by=([^\]\s]+)`)
+
+// ownKey takes the key of a repository from the state that makes its file on the host. match is of signedBy.
+func (c *conversion) ownKey(match []string) error {
+	for _, d := range c.host.Low {
+		if match == nil || d.Function() != "file.managed" || d.Name != match[1] || d.args["source"] == nil {
+			continue
+		}
+		var err error
+		c.args["key"], err = c.copyFile(d.args["source"])
+		return err
+	}
+	return refuse("a repository whose key is a file of the host")
+}
+
+// sourcesDir is where APT reads the repositories of a host, but for the file /etc/apt/sources.list.
+const sourcesDir = "/etc/apt/sources.list.d"
+
+// noRepository removes the file of a repository. Salt removes the line of the repository, and the file if it has no
+// other.
+func noRepository(c *conversion) error {
+	file, err := c.takeText("file")
+	if err != nil {
+		return err
+	}
+	if path.Dir(file) != sourcesDir {
+		return refuse("a repository without a file of its own in " + sourcesDir)
+	}
+	for _, d := range c.host.Low {
+		if d.Function() == "pkgrepo.managed" && d.args["file"] == file {
+			return refuse("a repository whose file another one has")
+		}
+	}
+	c.args["path"] = file
+	for _, name := range []string{
+		"humanname", "keyid", "keyserver", "key_url", "refresh", "refresh_db", "clean_file", "aptkey", "disabled",
+	} {
+		delete(c.left, name)
+	}
+	c.note("the whole file " + file + " is removed, where Salt removes the line of the repository")
+	return nil
+}
