@@ -250,8 +250,8 @@ func recurse(c *conversion) error {
 	for _, name := range []string{"file_mode", "dir_mode"} {
 		if c.left[name] == "keep" {
 			delete(c.left, name)
-			c.note("argument " + name + ": keep is left out: a file gets 0755 if Git says executable, else 0644, and a " +
-				"directory 0755")
+			c.note("argument " + name + ": keep is left out: a file gets 0755 if Git says executable, else 0644, " +
+				"and a directory 0755")
 		}
 	}
 	dir := path.Clean(strings.TrimPrefix(names[0], "salt://"))
