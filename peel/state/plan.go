@@ -8,10 +8,12 @@ import (
 	"encoding/hex"
 	"fmt"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/seed-c01c3da5/zester/peel/state/account"
+	"github.com/seed-c01c3da5/zester/peel/state/archive"
 	"github.com/seed-c01c3da5/zester/peel/state/file"
 	"github.com/seed-c01c3da5/zester/peel/state/host"
 	"github.com/seed-c01c3da5/zester/peel/state/pkg"
@@ -50,6 +52,8 @@ func (x *run) plan(ctx context.Context, s *state.State, react bool) ([]host.Step
 		return file.KeysMissing(ctx, x.world, a)
 	case *state.GitLatest:
 		return x.git.Latest(ctx, a)
+	case *state.ArchiveExtracted:
+		return archive.Store{Dir: filepath.Join(x.o.Dir, "archives")}.Extracted(ctx, x.world, a, x.inputs(s))
 	case *state.SysctlPresent:
 		return system.KernelParameter(ctx, x.world, a)
 	case *state.TimezoneSystem:
@@ -194,6 +198,8 @@ func (x *run) paths(s *state.State) []string {
 	case *state.PkgRepoManaged:
 		all = append(all, pkg.RepositoryPaths(a)...)
 	case *state.GitLatest:
+		x.trees = append(x.trees, a.Path)
+	case *state.ArchiveExtracted:
 		x.trees = append(x.trees, a.Path)
 	case *state.FileRecurse:
 		names, err := x.o.Files.Tree(a.Source)

@@ -71,7 +71,7 @@ var words = []Word{
 	{Argument, "umask", "mode of the file that the command makes"},
 	{Argument, "context", "vars"},
 	{Argument, "defaults", "vars"},
-	{Argument, "source_hash", "nothing: the files of the repo have hashes"},
+	{Argument, "source_hash", "sha256, of a source from https"},
 	{Argument, "show_changes", "diff: false"},
 	{Argument, "file_mode", "mode, or file_mode of file.directory with recurse: [mode]"},
 	{Argument, "dir_mode", "mode, or dir_mode of file.recurse"},

@@ -74,6 +74,7 @@ func init() {
 	register[TimezoneSystem]("timezone.system", "name", "Have the time zone of the host.", false)
 	register[MountMounted]("mount.mounted", "name", "Have a file system mounted, also after a boot.", false)
 	register[DebconfSet]("debconf.set", "name", "Have answers to the questions of a Debian package.", false)
+	register[ArchiveExtracted]("archive.extracted", "path", "Have the files of an archive in a directory.", false)
 	register[GitLatest]("git.latest", "path", "Have a clone of a Git repository with a revision checked out.", false)
 	register[PkgInstalled]("pkg.installed", "name", "Have packages installed.", false)
 	register[PkgLatest]("pkg.latest", "name", "Have packages installed in their newest version.", false)
@@ -132,7 +133,8 @@ type Ownership struct {
 // FileManaged holds the arguments of file.managed.
 type FileManaged struct {
 	Path     string           `yaml:"path" doc:"path of the file"`
-	Source   string           `yaml:"source" doc:"file below files/ of the config repo with the content"`
+	Source   string           `yaml:"source" doc:"file below files/ of the config repo with the content, or an https address, with sha256"`
+	SHA256   string           `yaml:"sha256" doc:"of a source from https: its SHA-256, 64 hexadecimal digits"`
 	Content  *string          `yaml:"content" doc:"the content, instead of source"`
 	Template bool             `yaml:"template" doc:"the content is a template"`
 	Vars     *strictyaml.Node `yaml:"vars" doc:"values that the template has under vars"`
@@ -158,7 +160,10 @@ func (a *FileManaged) check(complete bool) []problem {
 	case a.Source == "" && a.Content == nil:
 		c.missing("source", "give source, a file below files/, or content")
 	}
-	c.source("source", a.Source)
+	c.from("source", a.Source, a.SHA256)
+	if a.Template && IsRemote(a.Source) {
+		c.add("template", "only a file of the config repo or content can be a template")
+	}
 	if a.Template && a.Content != nil {
 		if _, err := mustache.Parse("content", *a.Content); err != nil {
 			c.add("content", "the template is not valid: %v", err)

@@ -347,11 +347,15 @@ func (s *State) at(n *strictyaml.Node, key string, index int) strictyaml.Pos {
 func (s *State) Sources() []Source {
 	switch a := s.Args.(type) {
 	case *FileManaged:
-		if a.Source != "" {
+		if a.Source != "" && !IsRemote(a.Source) {
 			return []Source{{Path: a.Source, Template: a.Template, Pos: s.at(s.written, "source", 0)}}
 		}
 	case *FileRecurse:
 		return []Source{{Path: a.Source, Dir: true, Template: a.Template, Pos: s.at(s.written, "source", 0)}}
+	case *ArchiveExtracted:
+		if a.Source != "" && !IsRemote(a.Source) {
+			return []Source{{Path: a.Source, Pos: s.at(s.written, "source", 0)}}
+		}
 	case *PkgRepoManaged:
 		if a.Key != "" {
 			return []Source{{Path: a.Key, Pos: s.at(s.written, "key", 0)}}

@@ -38,6 +38,9 @@ func (v Value) Source() string {
 		arg = "key"
 	}
 	source, _ := v.Args[arg].(string)
+	if IsRemote(source) {
+		return ""
+	}
 	return source
 }
 

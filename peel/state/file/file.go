@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -73,6 +74,8 @@ type wanted struct {
 	diff       bool
 	attributes attributes
 	check      []string
+
+	source, sum string // the address and SHA-256 of a content from https
 }
 
 // attributes are the owner and mode that a state names. Nil means: as the old file has it, or the default of a new one.
@@ -146,7 +149,10 @@ func Managed(ctx context.Context, w *host.World, a *state.FileManaged, in Inputs
 	if f.attributes, err = resolve(ctx, w, a.User, a.Group, a.Mode); err != nil {
 		return nil, err
 	}
-	if f.content, f.secret, err = contentOf(ctx, a, in); err != nil {
+	plan := f.plan
+	if state.IsRemote(a.Source) {
+		f.source, f.sum, plan = a.Source, a.SHA256, f.planRemote
+	} else if f.content, f.secret, err = contentOf(ctx, a, in); err != nil {
 		return nil, err
 	}
 	in.note("", f.content)
@@ -154,7 +160,7 @@ func Managed(ctx context.Context, w *host.World, a *state.FileManaged, in Inputs
 	if err != nil {
 		return nil, err
 	}
-	own, err := f.plan(w, info, 0o644)
+	own, err := plan(w, info, 0o644)
 	return append(steps, own...), err
 }
 
@@ -340,7 +346,10 @@ func describe(info safefs.Info) string {
 // write stages the file, has it checked and puts it at its place.
 func (f *wanted) write(ctx context.Context, w *host.World, a safefs.Attributes) error {
 	return inParent(w, f.path, func(d *safefs.Dir, base string) error {
-		staged, err := d.Stage(base, f.content, a)
+		if f.sum != "" && d.Exposed() && f.check != nil {
+			return fmt.Errorf("%s cannot be checked before others can replace it; take check out", f.path)
+		}
+		staged, err := d.StageFrom(base, func(to io.Writer) error { return f.fill(ctx, to) }, a)
 		if err != nil {
 			return err
 		}

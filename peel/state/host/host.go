@@ -11,6 +11,8 @@ package host
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -80,8 +82,9 @@ type World struct {
 type planned struct {
 	info    safefs.Info
 	content []byte
-	unknown bool // the content is not known
-	asIs    bool // the content is the one that the host has
+	unknown bool   // the content is not known
+	asIs    bool   // the content is the one that the host has
+	sum     string // its SHA-256, if that is all that is known of the content
 }
 
 // New returns the host as it is.
@@ -165,6 +168,15 @@ func (w *World) SetFile(name string, info safefs.Info, content []byte) {
 	w.files[name] = planned{info: info, content: content, unknown: info.Kind == safefs.File && content == nil}
 }
 
+// SetSum plans a file of whose content the SHA-256 is known.
+func (w *World) SetSum(name string, info safefs.Info, sum string) {
+	w.SetFile(name, info, nil)
+	name = w.planned(name)
+	p := w.files[name]
+	p.sum = sum
+	w.files[name] = p
+}
+
 // SetInfo plans the owner and mode of a file and keeps its content.
 func (w *World) SetInfo(name string, info safefs.Info) {
 	name = w.planned(name)
@@ -195,6 +207,9 @@ func (w *World) overlaid(name string) (planned, bool) {
 	}
 	for dir := path.Dir(name); dir != "/"; dir = path.Dir(dir) {
 		if p, ok := w.files[dir]; ok {
+			if w.isDoubted(name) {
+				return planned{}, false
+			}
 			// Below a directory that exists on the host as well, the host has the rest.
 			return planned{}, p.info.Kind != safefs.Directory || p.content != nil
 		}
@@ -352,6 +367,32 @@ func (w *World) Read(name string, limit int64) ([]byte, error) {
 	}
 	defer d.Close()
 	return d.Read(base, limit)
+}
+
+// Sum returns the SHA-256 of a regular file in hexadecimal digits.
+func (w *World) Sum(name string) (string, error) {
+	name, err := w.place(name)
+	if err != nil {
+		return "", err
+	}
+	hash := sha256.New()
+	if p, ok := w.overlaid(name); ok && p.sum != "" {
+		return p.sum, nil
+	} else if ok && !p.asIs {
+		content, err := w.Read(name, p.info.Size)
+		hash.Write(content)
+		return hex.EncodeToString(hash.Sum(nil)), err
+	}
+	if err := w.known(name, true); err != nil {
+		return "", err
+	}
+	d, base, err := w.Links.Parent(name)
+	if err != nil {
+		return "", err
+	}
+	defer d.Close()
+	err = d.Copy(base, hash)
+	return hex.EncodeToString(hash.Sum(nil)), err
 }
 
 // List returns the names in a directory, sorted. A missing directory has none.

@@ -51,6 +51,16 @@ func (w *World) mayMake(kind, name string) error {
 // Doubt notes that nobody knows what becomes of a path and of what is below it.
 func (w *World) Doubt(name, why string) { w.doubts[w.planned(name)] = why }
 
+// isDoubted reports whether nobody knows what becomes of a path.
+func (w *World) isDoubted(name string) bool {
+	for doubted := range w.doubts {
+		if isBelow(name, doubted) {
+			return true
+		}
+	}
+	return false
+}
+
 // known returns an [UnknownError] if nobody knows what is at a path, which no planned step makes. isThere says whether
 // the host has it.
 func (w *World) known(name string, isThere bool) error {

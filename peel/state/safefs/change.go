@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -34,18 +35,46 @@ type Staged struct {
 	dir        *Dir
 	file       *os.File
 	temp, name string
+	isLoose    bool // nothing is flushed
 }
 
 // Stage writes a new file beside name, with its owner, mode and the extended attributes of the file that it will
 // replace.
 func (d *Dir) Stage(name string, content []byte, a Attributes) (*Staged, error) {
-	s := &Staged{dir: d, name: name, temp: d.temp(name)}
+	return d.StageFrom(name, func(w io.Writer) error {
+		_, err := w.Write(content)
+		return err
+	}, a)
+}
+
+// StageFrom is [Dir.Stage] with a content that fill writes. Until fill returns nobody but root can open the file.
+func (d *Dir) StageFrom(name string, fill func(w io.Writer) error, a Attributes) (*Staged, error) {
+	return d.stage(&Staged{dir: d, name: name, temp: d.temp(name)}, fill, a)
+}
+
+// StageLoose is [Dir.StageFrom] without a flush of the disk: a crash may leave a file that is not complete. After many
+// of them call [Dir.Flush].
+func (d *Dir) StageLoose(name string, fill func(w io.Writer) error, a Attributes) (*Staged, error) {
+	return d.stage(&Staged{dir: d, name: name, temp: d.temp(name), isLoose: true}, fill, a)
+}
+
+// Flush writes all that was changed on the file system of the directory to the disk.
+func (d *Dir) Flush() error {
+	f, _, err := d.open(".", unix.O_RDONLY|unix.O_DIRECTORY)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	return unix.Syncfs(int(f.Fd()))
+}
+
+func (d *Dir) stage(s *Staged, fill func(w io.Writer) error, a Attributes) (*Staged, error) {
 	fd, err := unix.Openat(d.fd, s.temp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if err != nil {
 		return nil, d.fail("create", s.temp, err)
 	}
 	s.file = os.NewFile(uintptr(fd), s.Path())
-	if err = s.fill(content, a); err != nil {
+	if err = s.fill(fill, a); err != nil {
 		s.Discard()
 		return nil, err
 	}
@@ -67,8 +96,8 @@ func (d *Dir) temp(name string) string {
 // Path returns where the staged file is now.
 func (s *Staged) Path() string { return path.Join(s.dir.path, s.temp) }
 
-func (s *Staged) fill(content []byte, a Attributes) error {
-	if _, err := s.file.Write(content); err != nil {
+func (s *Staged) fill(fill func(w io.Writer) error, a Attributes) error {
+	if err := fill(s.file); err != nil {
 		return err
 	}
 	if err := s.copyXattrs(a.UID); err != nil {
@@ -76,6 +105,9 @@ func (s *Staged) fill(content []byte, a Attributes) error {
 	}
 	if err := own(int(s.file.Fd()), a); err != nil {
 		return s.dir.fail("change the owner or mode of", s.name, err)
+	}
+	if s.isLoose {
+		return nil
 	}
 	return s.file.Sync()
 }
@@ -159,6 +191,9 @@ func (s *Staged) Commit() error {
 		return s.dir.fail("replace", s.name, err)
 	}
 	err := errors.Join(s.isAt(s.name), s.file.Close())
+	if s.isLoose {
+		return err
+	}
 	return errors.Join(err, s.dir.sync())
 }
 

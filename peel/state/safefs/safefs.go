@@ -395,6 +395,17 @@ func (d *Dir) Read(name string, limit int64) ([]byte, error) {
 	return data, err
 }
 
+// Copy writes the content of a file to w.
+func (d *Dir) Copy(name string, w io.Writer) error {
+	f, _, err := d.open(name, unix.O_RDONLY)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	_, err = io.Copy(w, f)
+	return err
+}
+
 // List returns the names in the directory, sorted.
 func (d *Dir) List() ([]string, error) {
 	f, _, err := d.open(".", unix.O_RDONLY|unix.O_DIRECTORY)
