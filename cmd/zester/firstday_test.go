@@ -69,7 +69,7 @@ func TestTheFirstDayOfSomebodyWhoKnowsSalt(t *testing.T) {
 		{"pillar in a command", "  a: {cmd.run: {command: \"echo {{ pillar['x'] }}\"}, unless: 'true'}", "an argument is no template"},
 		{"a template as content", "  /etc/a: {file.managed: {content: '{{settings.app}}'}}", "add template: true"},
 		{"source of salt", "  /etc/a: {file.managed: {source: 'salt://a/b.cfg'}}", "files/"},
-		{"source_hash", "  /etc/a: {file.managed: {source: files/a/b.cfg, source_hash: md5=x}}", "the files of the repo have hashes"},
+		{"source_hash", "  /etc/a: {file.managed: {source: files/a/b.cfg, source_hash: md5=x}}", "sha256, of a source from https"},
 		{"context", "  /etc/a: {file.managed: {source: files/a/b.cfg, template: true, context: {a: 1}}}", "here vars"},
 		{"template: jinja", "  /etc/a: {file.managed: {source: files/a/b.cfg, template: jinja}}", "must be true or false"},
 		{"listen", "  a: {service.running: {name: nginx}, listen: [b]}", "watch"},

@@ -21,7 +21,7 @@ func TestTheWordsOfSaltNameWhatExists(t *testing.T) {
 		}
 	}
 	named := regexp.MustCompile(`\b[a-z]+\.[a-z_]+\b`)
-	first := regexp.MustCompile(`^[a-z_]+`)
+	first := regexp.MustCompile(`^[a-z0-9_]+`)
 	if n := len(salt.Words()); n < 60 {
 		t.Errorf("%d words", n)
 	}
