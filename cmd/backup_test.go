@@ -83,23 +83,25 @@ func TestALostBusIsRestored(t *testing.T) {
 
 	f.z.env[0] = "ZESTER_DATA_DIR=" + f.dir + "/second"
 	f.configure(f.dir + "/second")
-	restore := func() (string, error) {
-		out, err := exec.CommandContext(t.Context(), f.bin+"zester-master", "restore", f.dir+"/backup/zester.age",
-			"--identity", f.dir+"/backup.key", "--config", f.dir+"/master.yaml").CombinedOutput()
-		return string(out), err
-	}
-	if out, err := restore(); err == nil || !strings.Contains(out, "cannot reach the bus at tls://"+address) {
+	if out, err := f.restore(); err == nil || !strings.Contains(out, "cannot reach the bus at tls://"+address) {
 		t.Fatalf("without a bus restore says %v, %s", err, out)
 	}
 	f.server()
-	if out, err := restore(); err != nil {
+	if out, err := f.restore(); err != nil {
 		t.Fatalf("restore says %v, %s", err, out)
 	}
-	if out, err := restore(); err == nil || !strings.Contains(out, "it is not empty: it has keys; ") {
+	if out, err := f.restore(); err == nil || !strings.Contains(out, "it is not empty: it has keys; ") {
 		t.Errorf("a second restore says %v, %s", err, out)
 	}
 	f.start(f.dir + "/second")
 	f.checkBack()
+}
+
+func (f *lostMaster) restore() (string, error) {
+	f.t.Helper()
+	out, err := exec.CommandContext(f.t.Context(), f.bin+"zester-master", "restore", f.dir+"/backup/zester.age",
+		"--identity", f.dir+"/backup.key", "--config", f.dir+"/master.yaml").CombinedOutput()
+	return string(out), err
 }
 
 func newLostMaster(t *testing.T) *lostMaster {
@@ -167,11 +169,20 @@ func (f *lostMaster) join(url, ca string) {
 	f.t.Helper()
 	for _, id := range []string{"web-01", "web-02"} {
 		f.write(id+".creds", f.z.must("auth", "issue", "peel", id))
-		d := startDaemon(f.t, f.bin+"zester-peel", "--id", id, "--data-dir", f.dir+"/"+id, "--url", url, "--ca", ca, "--creds", f.dir+"/"+id+".creds")
-		f.peels = append(f.peels, d)
 	}
+	f.startPeels(url, ca)
 	for _, d := range f.peels {
 		d.await(`settings applied`)
+	}
+}
+
+// startPeels starts the two peels with the data and the credentials that they have.
+func (f *lostMaster) startPeels(url, ca string) {
+	f.t.Helper()
+	f.peels = nil
+	for _, id := range []string{"web-01", "web-02"} {
+		d := startDaemon(f.t, f.bin+"zester-peel", "--id", id, "--data-dir", f.dir+"/"+id, "--url", url, "--ca", ca, "--creds", f.dir+"/"+id+".creds")
+		f.peels = append(f.peels, d)
 	}
 }
 
@@ -230,7 +241,7 @@ func (f *lostMaster) backUpUnderLoad(m *daemon) string {
 func (f *lostMaster) checkBack() {
 	f.t.Helper()
 	for _, d := range f.peels {
-		d.await(`bus is back`)
+		d.await(`bus is (back|reached)`)
 	}
 	f.z.until(`web-01 +yes[\s\S]*web-02 +yes`, "peel", "list")
 	out := f.typeSection("Restore", `zester '\*'.*\n|zester peel.*\n`)
