@@ -1,6 +1,7 @@
-// Command release makes parts of a release for .ci/package and .ci/image. It uses the standard library alone.
+// Command release makes parts of a release for .ci/package and .ci/image. It imports the standard library and the guide.
 //
 //	release licences PROGRAM…             prints the licences of the modules in the programs, with their texts
+//	release topics                        prints the names of the pages of the guide in their order
 //	release man PROGRAM SUMMARY           prints a manual page of a daemon from its --help
 //	release image NAME VERSION FILE DIR…  writes an OCI archive with the program NAME of each DIR, named by its architecture
 package main
@@ -9,6 +10,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
+
+	"github.com/seed-c01c3da5/zester/cmd/zester/guide"
 )
 
 func main() {
@@ -20,6 +24,9 @@ func main() {
 
 func run(args []string) error {
 	switch {
+	case len(args) == 1 && args[0] == "topics":
+		_, err := fmt.Println(strings.Join(guide.Topics(), "\n"))
+		return err
 	case len(args) > 1 && args[0] == "licences":
 		return printLicences(os.Stdout, args[1:])
 	case len(args) == 3 && args[0] == "man":
@@ -27,5 +34,5 @@ func run(args []string) error {
 	case len(args) > 4 && args[0] == "image":
 		return writeImage(args[1], args[2], args[3], args[4:])
 	}
-	return errors.New("usage: release licences PROGRAM… | man PROGRAM SUMMARY | image NAME VERSION FILE DIR…")
+	return errors.New("usage: release topics | licences PROGRAM… | man PROGRAM SUMMARY | image NAME VERSION FILE DIR…")
 }
