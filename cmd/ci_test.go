@@ -227,13 +227,7 @@ func (j *job) run(t *testing.T) (passed bool, out string) {
 // newJob makes a config repo with a branch main, and a clone of it with the branch topic.
 func newJob(t *testing.T, bin, kind, url string) *job {
 	t.Helper()
-	dir := t.TempDir()
-	j := &job{dir: filepath.Join(dir, "clone"), env: append(os.Environ(),
-		"PATH="+bin+string(filepath.ListSeparator)+os.Getenv("PATH"), "RUNNER_TEMP="+dir, "GITHUB_STEP_SUMMARY="+filepath.Join(dir, "summary"),
-		"GITHUB_BASE_REF=main", "GITHUB_REPOSITORY=o/fleet", "GITHUB_API_URL="+url, "GITHUB_SERVER_URL="+url,
-		"CI_API_V4_URL="+url, "CI_PROJECT_ID=12", "CI_MERGE_REQUEST_IID=7", "COMMENT_TOKEN=sesame",
-		"GIT_CONFIG_GLOBAL=/dev/null", "GIT_AUTHOR_NAME=Ada", "GIT_AUTHOR_EMAIL=ada@example.com", "GIT_COMMITTER_NAME=Ada", "GIT_COMMITTER_EMAIL=ada@example.com")}
-	origin := filepath.Join(dir, "origin")
+	origin := filepath.Join(t.TempDir(), "origin")
 	if err := os.CopyFS(origin, os.DirFS("../examples/fleet")); err != nil {
 		t.Fatal(err)
 	}
@@ -241,6 +235,7 @@ func newJob(t *testing.T, bin, kind, url string) *job {
 	if err := os.WriteFile(filepath.Join(origin, "peels.yaml"), []byte(peels), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	fleets := "."
 	if kind != "forgejo" { // two fleets: the whole repo, and a folder of it
 		prod := filepath.Join(origin, "prod")
 		if err := os.CopyFS(prod, os.DirFS("../examples/fleet")); err != nil {
@@ -249,8 +244,23 @@ func newJob(t *testing.T, bin, kind, url string) *job {
 		if err := os.WriteFile(filepath.Join(prod, "peels.yaml"), []byte(peels), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		j.env = append(j.env, "FLEETS=. prod")
+		fleets = ". prod"
 	}
+	j := cloneJob(t, bin, kind, url, origin, "../examples/ci/"+kind+".yaml")
+	j.env = append(j.env, "FLEETS="+fleets)
+	return j
+}
+
+// cloneJob commits the files of a config repo as its branch main, and makes a clone with the branch topic, in which it runs
+// a recipe.
+func cloneJob(t *testing.T, bin, kind, url, origin, recipe string) *job {
+	t.Helper()
+	dir := filepath.Dir(origin)
+	j := &job{dir: filepath.Join(dir, "clone"), env: append(os.Environ(),
+		"PATH="+bin+string(filepath.ListSeparator)+os.Getenv("PATH"), "RUNNER_TEMP="+dir, "GITHUB_STEP_SUMMARY="+filepath.Join(dir, "summary"),
+		"GITHUB_BASE_REF=main", "GITHUB_REPOSITORY=o/fleet", "GITHUB_API_URL="+url, "GITHUB_SERVER_URL="+url,
+		"CI_API_V4_URL="+url, "CI_PROJECT_ID=12", "CI_MERGE_REQUEST_IID=7", "COMMENT_TOKEN=sesame",
+		"GIT_CONFIG_GLOBAL=/dev/null", "GIT_AUTHOR_NAME=Ada", "GIT_AUTHOR_EMAIL=ada@example.com", "GIT_COMMITTER_NAME=Ada", "GIT_COMMITTER_EMAIL=ada@example.com")}
 	j.git(t, origin, "init", "-q", "-b", "main")
 	j.git(t, origin, "add", ".")
 	j.git(t, origin, "commit", "-q", "-m", "The fleet as it is")
@@ -259,10 +269,10 @@ func newJob(t *testing.T, bin, kind, url string) *job {
 	base := strings.TrimSpace(j.git(t, j.dir, "rev-parse", "HEAD"))
 	j.env = append(j.env, "CI_MERGE_REQUEST_DIFF_BASE_SHA="+base)
 	if kind == "gitlab" {
-		j.steps = pipeline(t, "../examples/ci/gitlab.yaml")
+		j.steps = pipeline(t, recipe)
 		return j
 	}
-	j.steps = workflow(t, "../examples/ci/"+kind+".yaml", map[string]string{
+	j.steps = workflow(t, recipe, map[string]string{
 		"${{ github.token }}": "sesame", "${{ secrets.COMMENT_TOKEN }}": "sesame", "${{ vars.COMMENT_USER }}": "planner",
 		"${{ github.event.pull_request.number }}": "7",
 	})
@@ -352,5 +362,48 @@ func TestThePreCommitHookNamesTheLinter(t *testing.T) {
 		if h["id"] != w.id || h["language"] != w.language || h["entry"] != "zester lint" || h["pass_filenames"] != false || h["files"] != hooks[0]["files"] {
 			t.Errorf("%v", h)
 		}
+	}
+}
+
+// TestTheRecipeOfANewRepoPassesBeforeAnyHostJoins runs the recipe that zester init has written, on the files that it has
+// written and on the first changes of them.
+func TestTheRecipeOfANewRepoPassesBeforeAnyHostJoins(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("builds the command and runs shells")
+	}
+	for _, tool := range []string{"curl", "jq", "git"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skipf("%s is not installed", tool)
+		}
+	}
+	bin := programs(t)
+	for kind, recipe := range map[string]string{
+		"github": ".github/workflows/zester.yaml", "gitlab": ".gitlab-ci.yml", "forgejo": ".forgejo/workflows/zester.yaml",
+	} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			f, url := newForge(t, kind)
+			origin := filepath.Join(t.TempDir(), "origin")
+			cli{t, bin + "zester", nil}.must("init", origin, "--forge", kind)
+			j := cloneJob(t, bin, kind, url, origin, filepath.Join(origin, recipe))
+			for _, c := range []struct {
+				name, text string
+				passes     bool
+				want       string // in the comment
+			}{
+				{"settings/common/base.yaml", "schedule:\n  disk-check: {module: test.ping, interval: 2h}\n", true, "no peels are known: which hosts get what was not checked"},
+				{"settings/common/base.yaml", "schedule:\n  disk-check: {module: test.ping, intervall: 2h}\n", false, `did you mean "interval"?`},
+				{"settings/common/base.yaml", "schedule:\n  disk-check: {module: test.ping, interval: 3h}\n", true, "no peels are known"},
+				{"peels.yaml", "peels: {web-01: {}}\n", true, "1 of 1 peels changes"},
+			} {
+				j.commit(t, c.name, c.text)
+				passed, out := j.run(t)
+				own := f.own()
+				if passed != c.passes || len(own) != 1 || !strings.Contains(own[0], c.want) {
+					t.Fatalf("%s: passed is %v, and the comments are %q\n%s", c.text, passed, own, out)
+				}
+			}
+		})
 	}
 }

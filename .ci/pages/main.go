@@ -190,16 +190,21 @@ const frame = `<!DOCTYPE html>
 </html>
 `
 
+// link returns a link to a page of the site.
+func (p *page) link() string {
+	return fmt.Sprintf("<a href=\"%s.html\">%s</a>", p.topic, html.EscapeString(p.title))
+}
+
 // render returns the page at i as HTML, with links to its neighbours and to the list.
 func render(pages []*page, i int) ([]byte, error) {
 	p := pages[i]
 	var body bytes.Buffer
 	body.WriteString("<nav><a href=\"index.html\">Contents</a>")
 	if i > 0 {
-		fmt.Fprintf(&body, " · Before: <a href=\"%s.html\">%s</a>", pages[i-1].topic, html.EscapeString(pages[i-1].title))
+		body.WriteString(" · Before: " + pages[i-1].link())
 	}
 	if i < len(pages)-1 {
-		fmt.Fprintf(&body, " · Next: <a href=\"%s.html\">%s</a>", pages[i+1].topic, html.EscapeString(pages[i+1].title))
+		body.WriteString(" · Next: " + pages[i+1].link())
 	}
 	body.WriteString("</nav>\n<main>\n")
 	if err := markdown.Renderer().Render(&body, p.source, p.root); err != nil {
@@ -214,7 +219,7 @@ func contents(pages []*page) []byte {
 	var list strings.Builder
 	list.WriteString("<main>\n<h1>zester</h1>\n<ol>\n")
 	for _, p := range pages {
-		fmt.Fprintf(&list, "<li><a href=\"%s.html\">%s</a></li>\n", p.topic, html.EscapeString(p.title))
+		list.WriteString("<li>" + p.link() + "</li>\n")
 	}
 	list.WriteString("</ol>\n</main>\n")
 	return fmt.Appendf(nil, frame, "zester", list.String())

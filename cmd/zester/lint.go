@@ -13,6 +13,7 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/reconciler/plan/lint"
 	"github.com/seed-c01c3da5/zester/reconciler/plan/review"
+	"github.com/seed-c01c3da5/zester/settings/shell"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target/peelindex"
 )
@@ -128,15 +129,24 @@ func (a *app) lint(ctx context.Context, dir string, flags lintFlags) error {
 			return err
 		}
 	}
+	nobody := fleet != nil && fleet.Len() == 0
+	if nobody {
+		fleet = nil // else each target would match no peel
+	}
 	compiled, err := compileAt(ctx, place{dir, flags.path, flags.head}, fleet)
 	refused, isRefused := review.Refusal(err)
 	if err != nil && !isRefused {
 		return err
 	}
 	var errs, warnings strictyaml.Errors
+	if nobody {
+		warnings = append(warnings, noPeels(flags.facts)) // also with --strict: there is nothing to correct
+	}
 	if !isRefused {
 		refused = compiled.Mistakes
-		errs, warnings = flags.findings(compiled, static)
+		var more strictyaml.Errors
+		errs, more = flags.findings(compiled, static)
+		warnings = append(warnings, more...)
 	}
 	if refused != nil {
 		errs = slices.Concat(refused.Errors, errs)
@@ -189,6 +199,15 @@ func (f *finding) line(kind string) string {
 		kind += f.Path + ": "
 	}
 	return fmt.Sprintf("%s: %s%s", at, kind, f.Message)
+}
+
+// noPeels returns the warning about a file of peels that has none, such as that of a new config repo.
+func noPeels(file string) strictyaml.Error {
+	return strictyaml.Error{
+		Pos: strictyaml.Pos{File: file},
+		Msg: "no peels are known: which hosts get what was not checked; " +
+			"when hosts have joined, zester peel facts > " + shell.Word(file) + " writes them",
+	}
 }
 
 // readIndex reads a file of peels into an index.

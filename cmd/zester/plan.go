@@ -228,7 +228,7 @@ func (a *app) plan(ctx context.Context, f planFlags) (err error) {
 		p.noteOutdated(a.outdated(ctx, p.withStates))
 	}
 	if p.fleet.Len() == 0 {
-		p.note("there are no peels for which anything could change")
+		p.note("%s", notChecked(f.facts))
 	}
 	for _, note := range p.notes {
 		fmt.Fprintln(a.errOut, "warning:", plain(note))
@@ -250,6 +250,15 @@ func verdict(r *review.Review, hint string) error {
 		return &failure{code: exitSomeFailed}
 	}
 	return nil
+}
+
+// notChecked returns the warning about a fleet, or a file of peels, that has none.
+func notChecked(file string) string {
+	if file == "" {
+		return "the fleet has no peels: which hosts get what was not checked"
+	}
+	e := noPeels(file)
+	return file + ": " + e.Msg
 }
 
 // fleet returns the peels with their facts: those in file, or the live fleet if file is empty.

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"slices"
 
@@ -9,6 +11,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/settings/policy"
+	"github.com/seed-c01c3da5/zester/settings/shell"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -101,6 +104,12 @@ var fleetLimits = strictyaml.Limits{Size: 256 << 20, Nodes: 20_000_000}
 // readFleet reads a file of peels.
 func readFleet(file string) (policy.Fleet, error) {
 	data, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return policy.Fleet{}, &failure{
+			code: exitFailed, err: fmt.Errorf("cannot read the peels: %w", err),
+			hint: "zester peel facts > " + shell.Word(file) + " writes it; before the first host joins it is: peels: {}",
+		}
+	}
 	if err != nil {
 		return policy.Fleet{}, fmt.Errorf("cannot read the peels: %w", err)
 	}

@@ -22,6 +22,8 @@ func (r *Review) Radius() string {
 	switch {
 	case r.Refused:
 		return "this revision would be refused: the fleet would keep what it has"
+	case r.Peels == 0:
+		return "no peels are known: which hosts get what was not checked"
 	case r.Empty():
 		return fmt.Sprintf("nothing changes on any of %d peels", r.Peels)
 	}
