@@ -17,7 +17,7 @@ import (
 // licenceFile matches the names of files with a licence or a notice at the top of a module.
 var licenceFile = regexp.MustCompile(`(?i)^(un)?(licen[cs]e|copying|copyright|notice|patents)([-._].*)?$`)
 
-// licences are phrases by which a text is recognised.
+// licences are phrases by which a text is recognised, in letters of either case.
 var licences = []struct{ name, phrase string }{
 	{"Apache-2.0", "Apache License"},
 	{"MPL-2.0", "Mozilla Public License"},
@@ -33,22 +33,23 @@ var refused = []string{
 
 // classify returns the licences whose texts are in text.
 func classify(text string) ([]string, error) {
-	text = strings.Join(strings.Fields(text), " ")
+	text = strings.ToLower(strings.Join(strings.Fields(text), " "))
+	contains := func(phrase string) bool { return strings.Contains(text, strings.ToLower(phrase)) }
 	for _, phrase := range refused {
-		if strings.HasPrefix(text, phrase) {
+		if strings.HasPrefix(text, strings.ToLower(phrase)) {
 			return nil, fmt.Errorf("the licence is the %s", phrase)
 		}
 	}
 
 	var found []string
 	for _, l := range licences {
-		if strings.Contains(text, l.phrase) {
+		if contains(l.phrase) {
 			found = append(found, l.name)
 		}
 	}
-	if strings.Contains(text, "Redistribution and use in source and binary forms") {
+	if contains("Redistribution and use in source and binary forms") {
 		name := "BSD-2-Clause"
-		if strings.Contains(text, "Neither the name") || strings.Contains(text, "names of its contributors may") {
+		if contains("Neither the name") || contains("names of its contributors may") {
 			name = "BSD-3-Clause"
 		}
 		found = append(found, name)
@@ -75,11 +76,9 @@ func printLicences(out io.Writer, programs []string) error {
 	}
 	dirs := map[string]string{"Go " + strings.TrimSpace(string(version)): strings.TrimSpace(string(goroot))}
 	for _, m := range modules {
-		dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", m[0]).Output()
-		if err != nil {
-			return fmt.Errorf("cannot find the files of %s: %w", m[0], err)
+		if dirs[m[0]+" "+m[1]], err = moduleDir(m[0]); err != nil {
+			return err
 		}
-		dirs[m[0]+" "+m[1]] = strings.TrimSpace(string(dir))
 	}
 
 	fmt.Fprintln(out, "Zester contains the following software.")
@@ -114,40 +113,56 @@ func modulesOf(programs []string) ([][2]string, error) {
 	return modules, nil
 }
 
+// moduleDir returns the folder with the files of a module that this module needs.
+func moduleDir(name string) (string, error) {
+	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", name).Output()
+	if err != nil {
+		return "", fmt.Errorf("cannot find the files of %s: %w", name, err)
+	}
+	return strings.TrimSpace(string(dir)), nil
+}
+
 func printLicence(out io.Writer, name, dir string) error {
-	files, err := os.ReadDir(dir)
+	found, texts, err := licencesIn(dir)
 	if err != nil {
 		return err
 	}
-	var texts, found []string
+	rule := strings.Repeat("-", 80)
+	fmt.Fprintf(out, "\n%s\n%s\nLicence: %s\n%s\n", rule, name, strings.Join(found, " and "), rule)
+	for _, text := range texts {
+		fmt.Fprintf(out, "\n%s\n", text)
+	}
+	return nil
+}
+
+// licencesIn returns the SPDX identifiers of the licences of a module, and the texts of all its licences and notices.
+func licencesIn(dir string) (found, texts []string, err error) {
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, nil, err
+	}
 	for _, f := range files {
 		if !f.Type().IsRegular() || !licenceFile.MatchString(f.Name()) {
 			continue
 		}
 		text, err := os.ReadFile(filepath.Join(dir, f.Name()))
 		if err != nil {
-			return err
+			return nil, nil, err
 		}
 		texts = append(texts, strings.TrimSpace(strings.ReplaceAll(string(text), "\r\n", "\n")))
 
 		names, err := classify(string(text))
 		isLicence := !regexp.MustCompile(`(?i)^(notice|patents|copyright)`).MatchString(f.Name())
 		if err != nil && isLicence {
-			return fmt.Errorf("%s: %w", f.Name(), err)
+			return nil, nil, fmt.Errorf("%s: %w", f.Name(), err)
 		}
 		if isLicence {
 			found = append(found, names...)
 		}
 	}
 	if len(found) == 0 {
-		return errors.New("it has no file with a licence")
+		return nil, nil, errors.New("it has no file with a licence")
 	}
-
 	slices.Sort(found)
-	rule := strings.Repeat("-", 80)
-	fmt.Fprintf(out, "\n%s\n%s\nLicence: %s\n%s\n", rule, name, strings.Join(slices.Compact(found), " and "), rule)
-	for _, text := range texts {
-		fmt.Fprintf(out, "\n%s\n", text)
-	}
-	return nil
+	return slices.Compact(found), texts, nil
 }

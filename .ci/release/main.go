@@ -1,7 +1,9 @@
-// Command release makes parts of a release for .ci/package and .ci/image. It imports the standard library and the guide.
+// Command release makes parts of a release for .ci/package, .ci/image and .ci/site. It imports the standard library and
+// the guide.
 //
 //	release licences PROGRAM…             prints the licences of the modules in the programs, with their texts
 //	release topics                        prints the names of the pages of the guide in their order
+//	release bom FILE                      adds the licences of the modules to a bill of materials in CycloneDX
 //	release man PROGRAM SUMMARY           prints a manual page of a daemon from its --help
 //	release image NAME VERSION FILE DIR…  writes an OCI archive with the program NAME of each DIR, named by its architecture
 package main
@@ -29,10 +31,12 @@ func run(args []string) error {
 		return err
 	case len(args) > 1 && args[0] == "licences":
 		return printLicences(os.Stdout, args[1:])
+	case len(args) == 2 && args[0] == "bom":
+		return addLicences(args[1])
 	case len(args) == 3 && args[0] == "man":
 		return printManual(os.Stdout, args[1], args[2])
 	case len(args) > 4 && args[0] == "image":
 		return writeImage(args[1], args[2], args[3], args[4:])
 	}
-	return errors.New("usage: release topics | licences PROGRAM… | man PROGRAM SUMMARY | image NAME VERSION FILE DIR…")
+	return errors.New("usage: release topics | licences PROGRAM… | bom FILE | man PROGRAM SUMMARY | image NAME VERSION FILE DIR…")
 }
