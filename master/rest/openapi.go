@@ -6,6 +6,7 @@ package rest
 import (
 	"encoding/json"
 	"maps"
+	"slices"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -56,13 +57,18 @@ func encodeOpenAPI(o *huma.OpenAPI) []byte {
 			schemas[name].Properties[field].Enum = words
 		}
 	}
+	tags := map[string]bool{}
 	for path := range maps.Values(o.Paths) {
 		for _, op := range []*huma.Operation{path.Get, path.Post, path.Delete} {
 			if op != nil {
+				tags[op.Tags[0]] = true
 				delete(op.Responses, "500")
 				delete(op.Responses, "422") // see init
 			}
 		}
+	}
+	for _, noun := range slices.Sorted(maps.Keys(tags)) {
+		o.Tags = append(o.Tags, &huma.Tag{Name: noun})
 	}
 	doc, err := json.Marshal(o)
 	if err != nil {
