@@ -201,7 +201,7 @@ func (f *finding) line(kind string) string {
 	return fmt.Sprintf("%s: %s%s", at, kind, f.Message)
 }
 
-// noPeels returns the warning about a file of peels that has none, such as that of a new config repo.
+// noPeels returns the warning about a file without peels, which a new config repo has.
 func noPeels(file string) strictyaml.Error {
 	return strictyaml.Error{
 		Pos: strictyaml.Pos{File: file},

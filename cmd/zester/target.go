@@ -107,7 +107,8 @@ func readFleet(file string) (policy.Fleet, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return policy.Fleet{}, &failure{
 			code: exitFailed, err: fmt.Errorf("cannot read the peels: %w", err),
-			hint: "zester peel facts > " + shell.Word(file) + " writes it; before the first host joins it is: peels: {}",
+			hint: "zester peel facts > " + shell.Word(file) +
+				" writes it; before the first host joins it is: peels: {}",
 		}
 	}
 	if err != nil {
