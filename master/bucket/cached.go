@@ -13,8 +13,9 @@ const fresh = 400 * time.Millisecond
 type CachedRecords[T any] struct {
 	Records[T]
 
-	mu   sync.Mutex
-	read map[string]cachedReading[T] // by name; none that the bucket does not hold
+	mu     sync.Mutex
+	read   map[string]cachedReading[T] // by name; none that the bucket does not hold
+	forgot time.Time                   // only later readings are remembered
 }
 
 type cachedReading[T any] struct {
@@ -43,8 +44,18 @@ func (c *CachedRecords[T]) Recent(ctx context.Context, name string) (T, error) {
 		delete(c.read, name)
 		return r, err
 	}
-	c.read[name] = cachedReading[T]{r, now}
+	if now.After(c.forgot) {
+		c.read[name] = cachedReading[T]{r, now}
+	}
 	return r, nil
+}
+
+// Forget makes [CachedRecords.Recent] read all records again.
+func (c *CachedRecords[T]) Forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	clear(c.read)
+	c.forgot = time.Now()
 }
 
 // Change is [Records.Change]; [CachedRecords.Recent] then reads the record again.

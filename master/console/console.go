@@ -89,6 +89,7 @@ type Console struct {
 	counts  counts
 	metrics metrics
 	live    *live.Watch
+	access  access
 }
 
 // watcher is in whose name a console asks what changed.

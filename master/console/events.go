@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/seed-c01c3da5/zester/master/console/live"
@@ -60,6 +61,7 @@ func (c *Console) follow(r *http.Request, s stream) error {
 			return err
 		}
 		if err != nil || now.Access() != seen.Access() {
+			c.access.see(now.Access(), c.o.Sessions.Forget)
 			check, cancel := context.WithTimeout(r.Context(), pageTime)
 			_, ended := c.o.Sessions.Authenticate(check, cookieOf(r), false)
 			cancel()
@@ -77,6 +79,22 @@ func (c *Console) follow(r *http.Request, s stream) error {
 		if err := s.send("parts", news(sent, now.Parts())); err != nil {
 			return err
 		}
+	}
+}
+
+// access is the version of people, tokens and sessions that streams have seen last.
+type access struct {
+	mu      sync.Mutex // guards version
+	version uint64
+}
+
+// see calls forget if the version is new, and returns when that is done.
+func (a *access) see(version uint64, forget func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.version != version {
+		a.version = version
+		forget()
 	}
 }
 

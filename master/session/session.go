@@ -275,6 +275,14 @@ func (s *Store) Authenticate(ctx context.Context, cookie string, activity bool) 
 	return &n, nil
 }
 
+// Forget makes [Store.Authenticate] read the stored records, in place of those that were read in the last 400 ms. Call
+// it when a session, a person or a token was changed.
+func (s *Store) Forget() {
+	s.sessions.Forget()
+	s.users.Forget()
+	s.tokens.Forget()
+}
+
 // noteRequest stores the time of a request. If that fails the session goes on, and ends as if there had been no
 // request.
 func (s *Store) noteRequest(ctx context.Context, key string, n *api.Session, now time.Time) {

@@ -369,6 +369,27 @@ func TestAnEndHoldsOnAnotherMasterWithinASecond(t *testing.T) {
 	})
 }
 
+// A master that hears of a change forgets what it has read, and sees the change at once.
+func TestAnEndHoldsAtOnceWhereRecordsAreForgotten(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		m, other := open(t, b), open(t, b)
+		one, tokens := m.login(t, ann), tokenSession(t, m)
+		other.opens(t, one, "ann", nil)
+		other.opens(t, tokens, "token:ci", nil)
+		if err := m.Logout(t.Context(), one); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := m.tokens.Revoke(t.Context(), "ci", "ann"); err != nil {
+			t.Fatal(err)
+		}
+		other.opens(t, one, "ann", nil) // as it was read less than 400 ms ago
+		other.opens(t, tokens, "token:ci", nil)
+		other.Forget()
+		other.opens(t, one, "", session.ErrUnknown)
+		other.opens(t, tokens, "", session.ErrEnded)
+	})
+}
+
 func tokenSession(t *testing.T, m master) (cookie string) {
 	t.Helper()
 	text, hash := credential.NewSecret("ci")

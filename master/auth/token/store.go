@@ -145,6 +145,9 @@ func usable(r record, err error) error {
 	return nil
 }
 
+// Forget makes the next request with each token read the stored record of the token.
+func (t *Store) Forget() { t.all.Forget() }
+
 // recent returns a record as it was at most 400 ms ago, or [ErrNotFound].
 func (t *Store) recent(ctx context.Context, name string) (record, error) {
 	r, err := t.all.Recent(ctx, name)

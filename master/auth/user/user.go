@@ -62,6 +62,12 @@ func Open(ctx context.Context, js jetstream.JetStream) (*Store, error) {
 	return u, nil
 }
 
+// Forget makes the next request of each user read the stored record of the user, and all roles.
+func (u *Store) Forget() {
+	u.all.Forget()
+	u.roles.all.Forget()
+}
+
 // List returns all users by name, those that were revoked included.
 func (u *Store) List(ctx context.Context) ([]credential.User, error) {
 	all, err := u.all.List(ctx)

@@ -305,6 +305,9 @@ func (w *Watch) renew(state *watching, now time.Time) {
 			state.counts[s] = count
 			state.made[s] = now
 			state.again[s] = now.Add(settle)
+			if source(s) == access {
+				state.again[s] = now // at the next tick: what was heard is stored then
+			}
 			w.versions[s]++
 		case !state.again[s].IsZero() && !now.Before(state.again[s]):
 			state.again[s] = time.Time{}
