@@ -69,7 +69,7 @@ func (m *Master) reachable(a net.Addr) string {
 }
 
 // consoleAddress returns where the console is served. Its Address is empty if it is not.
-func (m *Master) consoleAddress() (at api.SessionCode, err error) {
+func (m *Master) consoleAddress() (at api.ConsoleAt, err error) {
 	if m.o.REST.Console.Off || m.address == "" {
 		return at, nil
 	}

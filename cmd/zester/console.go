@@ -70,7 +70,7 @@ func (a *app) console(ctx context.Context, onlyPrint bool) error {
 		return err
 	}
 
-	roots, err := consoleRoots(o, code)
+	roots, err := consoleRoots(o, code.CA)
 	if err != nil {
 		return err
 	}
@@ -141,11 +141,11 @@ func isLoopback(address string) bool {
 	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
-// consoleRoots returns the authorities by which the master is checked. A code, which comes over the bus, names them.
-// One that names none leaves the authorities of the system and of the bus.
-func consoleRoots(o api.ClientOptions, code *api.SessionCode) (*x509.CertPool, error) {
+// consoleRoots returns the authorities by which the console is checked: ca, which the master sent over the bus, or
+// those of the system and of the bus if it is empty.
+func consoleRoots(o api.ClientOptions, ca string) (*x509.CertPool, error) {
 	roots := x509.NewCertPool()
-	if roots.AppendCertsFromPEM([]byte(code.CA)) {
+	if roots.AppendCertsFromPEM([]byte(ca)) {
 		return roots, nil
 	}
 	if system, err := x509.SystemCertPool(); err == nil {
@@ -168,11 +168,17 @@ const (
 	localCookie  = "zester"
 )
 
-// newConsoleProxy passes requests for host on to a master. It renames the cookie, and refuses requests for other hosts.
-func newConsoleProxy(host, master string, roots *x509.CertPool) http.Handler {
+// consoleTransport connects to a master, without a proxy.
+func consoleTransport(roots *x509.CertPool) *http.Transport {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.Proxy = nil
 	transport.TLSClientConfig = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS13}
+	return transport
+}
+
+// newConsoleProxy passes requests for host on to a master. It renames the cookie, and refuses requests for other hosts.
+func newConsoleProxy(host, master string, roots *x509.CertPool) http.Handler {
+	transport := consoleTransport(roots)
 	proxy := &httputil.ReverseProxy{
 		Transport:     transport,
 		FlushInterval: -1,

@@ -62,8 +62,8 @@ func (a *app) doctorCommand() *cobra.Command {
 		Short: "Show what is wrong with this installation, and what to do about it",
 		Long: `doctor checks your configuration, the dates of your credential and of
 certificates, the modes of secret files, the replies of bus, master and settings
-service, the conditions of the reconciler, the clocks, and how full the bus is.
-It changes nothing.
+service, the console, the conditions of the reconciler, the clocks, and how full
+the bus is. It changes nothing.
 
 A warning is about something that works now and may soon stop working. The exit
 code is 1 if anything is broken.
@@ -165,7 +165,7 @@ func (d *doctor) examine(ctx context.Context) {
 	if shown := client.Certificate(); shown != nil {
 		d.dates("certificate of the bus", shown, "restart the master: it makes a new one, unless you gave it yours")
 	}
-	d.master(ctx, client)
+	d.master(ctx, client, bus)
 	d.schedules(ctx, client)
 }
 
@@ -274,7 +274,7 @@ func (d *doctor) ending(check, what string, ends time.Time, next string) {
 }
 
 // master checks the master that replies, and everything that it knows.
-func (d *doctor) master(ctx context.Context, client *api.Client) {
+func (d *doctor) master(ctx context.Context, client *api.Client, bus api.ClientOptions) {
 	asked := time.Now()
 	h, err := api.MasterShow.Ask(ctx, client, api.None{})
 	took := time.Since(asked)
@@ -296,6 +296,7 @@ func (d *doctor) master(ctx context.Context, client *api.Client) {
 	}
 	d.copies(h.Streams)
 	d.auditLog(&h.Audit)
+	d.console(ctx, h.Console, bus)
 	if len(h.Unreadable) > 0 {
 		d.found("records", broken,
 			"upgrade this master if another one is newer; else revoke what the key names, "+

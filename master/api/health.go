@@ -18,8 +18,9 @@ type Health struct {
 	Led     bool           `json:"led,omitempty"` // a master leads the settings service, or did less than 15 s ago
 	Audit   audit.Status   `json:"audit"`
 	// Unreadable are the keys of people and tokens whose records cannot be decoded.
-	Unreadable []string `json:"unreadable,omitempty"`
-	Storage    string   `json:"storage,omitempty"` // why the bus stores nothing now; empty: it does
+	Unreadable []string  `json:"unreadable,omitempty"`
+	Console    ConsoleAt `json:"console,omitzero"`
+	Storage    string    `json:"storage,omitempty"` // why the bus stores nothing now; empty: it does
 }
 
 // Certificate returns the certificate of the server, nil if the connection is not encrypted.

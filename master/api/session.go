@@ -17,11 +17,16 @@ var (
 	SessionEnd    = endpoint[SessionEndRequest, SessionsEnded]("session", "end", nil)
 )
 
-// A SessionCode logs a browser in once, as the person who asked for it.
+// A SessionCode logs a browser in once, as the person who asked for it, at the master that made the code.
 type SessionCode struct {
 	Code string    `json:"code"`
 	Ends time.Time `json:"ends"`
-	// Address is the HOST:PORT at which the master that made the code serves the console; empty: it serves none.
+	ConsoleAt
+}
+
+// A ConsoleAt says where a master serves the console.
+type ConsoleAt struct {
+	// Address is HOST:PORT; empty: the master serves none.
 	Address string `json:"address,omitempty"`
 	// Host is the HOST or HOST:PORT at which browsers open the console, if a proxy leads there; empty: Address.
 	Host string `json:"host,omitempty"`

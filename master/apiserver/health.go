@@ -15,7 +15,7 @@ import (
 )
 
 func (s *Server) health(ctx context.Context, _ api.None) (*api.Health, error) {
-	h := &api.Health{Audit: s.o.Audit.Status()}
+	h := &api.Health{Audit: s.o.Audit.Status(), Console: s.o.Console}
 	if s.o.Stored != nil {
 		if err := s.o.Stored(); err != nil {
 			h.Storage = err.Error()

@@ -59,7 +59,7 @@ type Options struct {
 	KeepAudit func(context.Context, bucket.Kept) error
 	Coverage  *coverage.Table  // which runs; nil: nobody can ask for it
 	Sessions  *session.Store   // logins of the console; nil: nobody logs in
-	Console   api.SessionCode  // its Address, Host and CA say where this master serves the console
+	Console   api.ConsoleAt    // where this master serves the console
 	ID        string           // of the master
 	Metrics   *service.Metrics // of requests; nil: nothing is counted
 	Log       *slog.Logger     // nil: nothing is logged

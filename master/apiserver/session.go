@@ -22,9 +22,7 @@ func (s *Server) sessionCreate(ctx context.Context, c *service.Call, _ api.None)
 	if err != nil {
 		return nil, err
 	}
-	code.Address = s.o.Console.Address
-	code.Host = s.o.Console.Host
-	code.CA = s.o.Console.CA
+	code.ConsoleAt = s.o.Console
 	return code, nil
 }
 
