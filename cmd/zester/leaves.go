@@ -100,6 +100,9 @@ schedule explain --file settings/db/backup.yaml --entry backup`,
 		asks, "schedule spread . --entry 'backup*'\nschedule spread . --entry '*' --facts peels.yaml --within 30m",
 	},
 
+	"now":  {listStates, "now\nnow -o json"},
+	"load": {lists, "load\nload 'web-*' --entry 'backup*' --for 7d"},
+
 	"coverage": {listStates, `
 coverage
 coverage 'db-*' --entry 'backup*' --since 7d
@@ -179,6 +182,8 @@ state status -o json           # with the states that changed or failed`},
 	"approve": {
 		listStates, "approve\napprove 37dGaoSrFIRXbpOFJdtFuWUJSsF\napprove 37dGaoSrFIRXbpOFJdtFuWUJSsF --reject",
 	},
+
+	"approvals": {lists, "approvals\napprovals -o json"},
 
 	"auth user add": {
 		asks, "auth user add ada\nauth user add lee --limit-target 'web-*' --limit-function 'test.*'",

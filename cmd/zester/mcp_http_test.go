@@ -102,6 +102,10 @@ func TestScopesOfATokenSayWhichToolsItMayCall(t *testing.T) {
 	}{
 		{"fleet_status", nil, "read admin"},
 		{"coverage", nil, "read admin"},
+		{"problems", nil, "read admin"},
+		{"approvals", nil, "read admin"},
+		{"load", nil, "read admin"},
+		{"peel_get", object{"peel": "web-01"}, "read admin"},
 		{"why", object{"peel": "web-01", "entry": "hello"}, "read admin"},
 		{"audit_search", nil, "read admin"},
 		{"explain", object{"cron": "* * * * *"}, "read admin"},

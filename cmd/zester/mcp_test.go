@@ -96,7 +96,7 @@ func TestAnAssistantReadsTheFleetOverStdio(t *testing.T) {
 			t.Errorf("%s: %+v", tool.Name, tool)
 		}
 	}
-	if want := []string{"audit_search", "blame", "coverage", "docs", "entries", "entry_file", "explain", "fleet_status", "job_get", "next_fires", "plan_change", "propose_change", "sync_history", "why"}; !slices.Equal(names, want) {
+	if want := []string{"approvals", "audit_search", "blame", "coverage", "docs", "entries", "entry_file", "explain", "fleet_status", "job_get", "job_groups", "load", "next_fires", "peel_get", "plan_change", "problems", "propose_change", "sync_history", "why"}; !slices.Equal(names, want) {
 		t.Errorf("the tools are %q", names)
 	}
 	for _, c := range []struct {
@@ -175,6 +175,9 @@ func TestWhatIsBeyondTheBoundsOfAnAssistantIsAnErrorOfTheTool(t *testing.T) {
 		{"no_such_tool", nil, "there is no tool"},
 		{"dispatch", object{"hash": "0"}, "there is no tool"},
 		{"job_get", object{"jid": "1"}, "not a job ID"},
+		{"job_groups", object{"jid": "1"}, "not a job ID"},
+		{"peel_get", object{"peel": "web-99"}, "has never told its facts"},
+		{"load", object{"for": "8d"}, "want 1h to 7d"},
 		{"coverage", object{"since": "1000d"}, "kept for 35d"},
 		{"coverage", object{"since": "-1h"}, "length of time"},
 		{"entries", object{"offset": -1e18}, ""},
@@ -272,6 +275,9 @@ func TestAnAssistantActsWithinItsLimitAndWhatIsBeyondWaitsForAPerson(t *testing.
 	if text, failed = a.call("job_get", object{"jid": m[1]}); failed || !strings.Contains(data(t, text), `"reason":"to see"`) || !strings.Contains(text, `"agent":"robot 7"`) {
 		t.Error(text)
 	}
+	if text, failed = a.call("job_groups", object{"jid": m[1]}); failed || !strings.Contains(text, "1 different results of 1 targets.") {
+		t.Errorf("job_groups: %s", text)
+	}
 	if text, failed = a.call("job_get", object{"jid": m[1], "cursor": "web-01"}); failed || !strings.Contains(text, "with 1 targets. 0 of them follow.") {
 		t.Errorf("after the last peel: %s", text)
 	}
@@ -339,6 +345,10 @@ func TestEachRoleMayUseItsToolsAlone(t *testing.T) {
 		{"coverage", nil, "operator direct limited auditor"},
 		{"why", object{"peel": "web-01", "entry": "hello"}, "operator direct limited auditor"},
 		{"why", object{"peel": "web-02", "entry": "hello"}, "operator direct auditor"},
+		{"problems", nil, "operator direct limited auditor"},
+		{"approvals", nil, "operator direct limited auditor"},
+		{"load", object{"entry": "hello", "for": "1h"}, "operator direct limited auditor"},
+		{"peel_get", object{"peel": "web-01"}, "operator direct limited auditor"},
 		{"sync_history", nil, "operator direct limited auditor"},
 		{"blame", object{"peel": "web-01", "entry": "hello"}, "operator direct limited auditor"},
 		{"audit_search", nil, "operator direct limited auditor"},

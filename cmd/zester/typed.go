@@ -37,11 +37,11 @@ func (a *app) spec(cmd *cobra.Command, words []string) (job.Spec, error) {
 		spec.TargetExpr = "*"
 	} else if words = words[1:]; len(words) == 0 {
 		return spec, unlikeZester(spec.TargetExpr, "there is no function to run on %q%s", spec.TargetExpr,
-			strictyaml.Suggest(spec.TargetExpr, firstWords(cmd)))
+			nearCommand(cmd, spec.TargetExpr))
 	}
 	if spec.Function = words[0]; !strings.Contains(spec.Function, ".") {
 		return spec, unlikeZester(spec.TargetExpr, "cannot run %q on %q: a function is module.function%s",
-			spec.Function, spec.TargetExpr, strictyaml.Suggest(spec.TargetExpr, firstWords(cmd)))
+			spec.Function, spec.TargetExpr, nearCommand(cmd, spec.TargetExpr))
 	}
 	if err := a.dispatching.check(cmd.Flags().Changed); err != nil {
 		return spec, err
@@ -63,6 +63,14 @@ var verbs = map[string]string{
 	"apply": "a commit changes the fleet, once it is on the branch; " +
 		"zester TARGET state.highstate applies states now",
 	"events": "zester alert list, zester sync history and zester audit list show what has happened",
+}
+
+// nearCommand suggests a command for a misspelled one. A command of another program has a hint, and no suggestion.
+func nearCommand(cmd *cobra.Command, word string) string {
+	if verbs[word] != "" {
+		return ""
+	}
+	return strictyaml.Suggest(word, firstWords(cmd))
 }
 
 // unlikeZester is usageError with a hint for somebody who types a command of another program.

@@ -38,6 +38,14 @@ func (s *server) addRead() {
 		s.coverage)
 	add(s, read, "why",
 		"Say what became of one scheduled run on one peel, or why there was none, with the facts that prove it.", s.why)
+	add(s, read, "problems",
+		"List what is wrong with the fleet now, the worst first, with the commit that it followed.", s.problems)
+	add(s, read, "approvals", "List what waits for a decision of a person, the oldest first. No tool decides.",
+		s.approvals)
+	add(s, read, "load", "Count the runs that schedules will start, by the hour, with the worst minute.", s.load)
+	add(s, read, "job_groups", "Show the different results of a job, equal ones once with their peels.", s.jobGroups)
+	add(s, read, "peel_get",
+		"Show a peel: its entries with their problems, states, settings, last report, facts and newest jobs.", s.peelGet)
 	add(s, read, "job_get", "Show a job and what its peels returned.", s.jobGet)
 	add(s, read, "sync_history",
 		"List the revisions of the config repo that were sent to the fleet, newest first, with their outcome.",
