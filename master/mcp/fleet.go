@@ -37,7 +37,7 @@ func (s *server) approvals(ctx context.Context, _ call, _ none) (*reply, error) 
 }
 
 type loadIn struct {
-	Target string `json:"target,omitempty" jsonschema:"target expression, such as web-* or G@os:debian; without it all peels"`
+	Target string `json:"target,omitempty" jsonschema:"target expression, such as web-*; without it all peels"`
 	Entry  string `json:"entry,omitempty" jsonschema:"only entries that match this glob"`
 	For    string `json:"for,omitempty" jsonschema:"how far ahead, such as 24h, up to 7d; without it 24h"`
 }

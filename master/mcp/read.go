@@ -45,7 +45,8 @@ func (s *server) addRead() {
 	add(s, read, "load", "Count the runs that schedules will start, by the hour, with the worst minute.", s.load)
 	add(s, read, "job_groups", "Show the different results of a job, equal ones once with their peels.", s.jobGroups)
 	add(s, read, "peel_get",
-		"Show a peel: its entries with their problems, states, settings, last report, facts and newest jobs.", s.peelGet)
+		"Show a peel: its entries with their problems, states, settings, last report, facts and newest jobs.",
+		s.peelGet)
 	add(s, read, "job_get", "Show a job and what its peels returned.", s.jobGet)
 	add(s, read, "sync_history",
 		"List the revisions of the config repo that were sent to the fleet, newest first, with their outcome.",
