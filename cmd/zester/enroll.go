@@ -111,13 +111,13 @@ func (a *app) enrolled(cmd *cobra.Command, q api.EnrollQuery,
 ) (peels []credential.Enrolled, err error) {
 	peels = []credential.Enrolled{}
 	err = a.withClient(func(client *api.Client) error {
-		all, err := api.EnrollList.Ask(cmd.Context(), client, q)
+		all, err := client.Enrolled(cmd.Context(), q)
 		if err != nil {
 			return err
 		}
-		for i := range all.Peels {
-			if wanted(&all.Peels[i]) {
-				peels = append(peels, all.Peels[i])
+		for i := range all {
+			if wanted(&all[i]) {
+				peels = append(peels, all[i])
 			}
 		}
 		return nil

@@ -11,11 +11,29 @@ import (
 type EnrollQuery struct {
 	State credential.EnrollState `json:"state,omitempty"`
 	ID    target.PeelID          `json:"id,omitempty"`
+	// Cursor is the next of the page before.
+	Cursor target.PeelID `json:"cursor,omitempty"`
 }
 
-// EnrolledAnswer is the selected peels, by ID.
+// EnrolledAnswer is a page of the selected peels, by ID.
 type EnrolledAnswer struct {
 	Peels []credential.Enrolled `json:"peels"`
+	Next  target.PeelID         `json:"next,omitempty"` // the cursor of the next page; empty on the last
+}
+
+// Enrolled returns all peels that were enrolled or asked to be and that a query selects, by ID.
+func (c *Client) Enrolled(ctx context.Context, q EnrollQuery) ([]credential.Enrolled, error) {
+	all := []credential.Enrolled{}
+	for {
+		page, err := EnrollList.Ask(ctx, c, q)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, page.Peels...)
+		if q.Cursor = page.Next; q.Cursor == "" {
+			return all, nil
+		}
+	}
 }
 
 // EnrollName names a peel. An approval needs the waiting key too.

@@ -147,6 +147,47 @@ func TestCredentialsComeInPages(t *testing.T) {
 	})
 }
 
+// A reply has room for a part of 5,000 hosts.
+func TestHostsThatAreEnrolledComeInPages(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		authority := s.authority(func(context.Context, string) error { return nil })
+		s.master("m1", func(o *apiserver.Options) { o.Authority = authority })
+		nc := s.bus.Conn(t, grants.RoleMaster, "loader")
+		for i := range 5000 {
+			e := credential.Enrolled{ID: target.PeelID(fmt.Sprintf("p-%04d", i)), State: credential.Accepted, Public: strings.Repeat("U", 56), From: "192.0.2.7"}
+			e.History = []credential.Step{{State: credential.Pending, By: "host"}, {State: credential.Accepted, By: "ada"}}
+			if i%2 == 0 {
+				e.State = credential.Rejected
+			}
+			data, err := canon.Marshal(e)
+			if err == nil {
+				err = nc.Publish(wire.KVSubject(wire.BucketEnroll, "peel."+e.ID.Wire()), data)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		c := s.client(grants.RoleOperator, "ada")
+		first, err := api.EnrollList.Ask(t.Context(), c, api.EnrollQuery{})
+		if err != nil || first.Next == "" || len(first.Peels) == 5000 {
+			t.Fatalf("%+v", err)
+		}
+		all, err := c.Enrolled(t.Context(), api.EnrollQuery{})
+		if err != nil || len(all) != 5000 || all[4999].ID != "p-4999" {
+			t.Errorf("%d hosts, %v", len(all), err)
+		}
+		if all, err = c.Enrolled(t.Context(), api.EnrollQuery{State: credential.Accepted}); err != nil || len(all) != 2500 || all[0].ID != "p-0001" {
+			t.Errorf("%d accepted, %v", len(all), err)
+		}
+		for id, want := range map[target.PeelID]int{"p-0007": 1, "p-9999": 0, "a b": 0} {
+			if one, err := api.EnrollList.Ask(t.Context(), c, api.EnrollQuery{ID: id}); err != nil || len(one.Peels) != want {
+				t.Errorf("%s: %+v, %v", id, one, err)
+			}
+		}
+	})
+}
+
 func TestManyPeelsComeInPages(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
 		nc := s.bus.Conn(t, grants.RoleMaster, "loader")

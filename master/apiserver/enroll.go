@@ -10,6 +10,9 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/bucket"
 	"github.com/seed-c01c3da5/zester/master/service"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 // enrollVerbs returns the verbs that need the keys, none on a master without them.
@@ -59,6 +62,9 @@ func (s *Server) enrollVerbs() []service.Verb {
 // enrolled returns the peels that were enrolled or asked to be.
 func (s *Server) enrolled(ctx context.Context, q api.EnrollQuery) (*api.EnrolledAnswer, error) {
 	if q.ID != "" {
+		if _, err := target.ParsePeelID(string(q.ID)); err != nil {
+			return &api.EnrolledAnswer{}, nil // no host has such an ID
+		}
 		e, err := s.o.Authority.Hosts.Get(ctx, q.ID)
 		if errors.Is(err, bucket.ErrAbsent) || err == nil && q.State != "" && e.State != q.State {
 			return &api.EnrolledAnswer{}, nil
@@ -69,6 +75,29 @@ func (s *Server) enrolled(ctx context.Context, q api.EnrollQuery) (*api.Enrolled
 		return &api.EnrolledAnswer{Peels: []credential.Enrolled{*e}}, nil
 	}
 	all, err := s.o.Authority.Hosts.List(ctx)
-	all = slices.DeleteFunc(all, func(e credential.Enrolled) bool { return q.State != "" && e.State != q.State })
-	return &api.EnrolledAnswer{Peels: all}, err
+	if err != nil {
+		return nil, err
+	}
+	all = slices.DeleteFunc(all, func(e credential.Enrolled) bool {
+		return q.State != "" && e.State != q.State || e.ID <= q.Cursor
+	})
+	return pageOfEnrolled(all)
+}
+
+// maxEnrolled bounds a page of peels that were enrolled, in bytes. The last one may exceed it by its 12 KiB.
+const maxEnrolled = wire.MaxMessage / 2
+
+// pageOfEnrolled returns the first of some peels.
+func pageOfEnrolled(all []credential.Enrolled) (*api.EnrolledAnswer, error) {
+	size := 0
+	for i := range all {
+		data, err := canon.Marshal(all[i])
+		if err != nil {
+			return nil, err
+		}
+		if size += len(data); size > maxEnrolled && i+1 < len(all) {
+			return &api.EnrolledAnswer{Peels: all[:i+1], Next: all[i].ID}, nil
+		}
+	}
+	return &api.EnrolledAnswer{Peels: all}, nil
 }
