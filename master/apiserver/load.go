@@ -24,12 +24,14 @@ const (
 	maxLoads    = 16 // forecasts that are kept, each of 90 KB
 	loadEntries = 3  // of the worst minute
 	loadsAtOnce = 1  // of a master: one of 10,000 peels takes a core for a second
+	loadsEach   = 4  // of a caller, which are carried out or wait
 )
 
 // A loadKey is what a kept forecast is about.
 type loadKey struct {
 	peels [sha256.Size]byte // a digest of their IDs; zero: all peels
 	entry string
+	span  time.Duration
 }
 
 // loadKeyOf returns the key of a forecast. It has the peels in place of caller and target, so that a change of limits
@@ -45,10 +47,10 @@ func loadKeyOf(peels map[target.PeelID]bool, entry string) loadKey {
 	return loadKey{peels: [sha256.Size]byte(h.Sum(nil)), entry: entry}
 }
 
-// A keptLoad is the forecast of [forecast.MaxFor].
+// A keptLoad is a forecast.
 type keptLoad struct {
 	load    *api.Load
-	minutes []float64 // runs
+	minutes []float64 // runs, of [forecast.MaxFor] alone
 	until   time.Time
 }
 
@@ -85,7 +87,7 @@ func (l *loadForecasts) put(key loadKey, k keptLoad) {
 
 // Load returns how many runs are expected on the peels within the limits of the caller, hour by hour.
 func (s *Server) Load(ctx context.Context, from grants.Caller, q api.LoadRequest) (reply *api.Load, err error) {
-	waited := s.forecasts.Do(ctx, func() { reply, err = s.load(ctx, from, q) })
+	waited := s.forecasts.DoFor(ctx, from.User, func() { reply, err = s.load(ctx, from, q) })
 	return reply, cmp.Or(waited, err)
 }
 
@@ -108,27 +110,37 @@ func (s *Server) load(ctx context.Context, from grants.Caller, q api.LoadRequest
 	if err != nil {
 		return nil, err
 	}
-	key := loadKeyOf(peels, q.Entry)
 	match := func(entry string) bool {
 		matched, _ := path.Match(q.Entry, entry)
 		return matched || q.Entry == ""
 	}
 	begin := time.Now().UTC().Truncate(time.Hour)
-	kept, known := s.loads.get(key, begin)
-	if !known {
-		if kept, err = s.forecast(s.o.Coverage.Schedules(peels, match), begin); err != nil {
-			return nil, err
-		}
-		s.loads.put(key, kept)
-	}
-	if span == forecast.MaxFor {
+	key := loadKeyOf(peels, q.Entry)
+	key.span = span
+	if kept, known := s.loads.get(key, begin); known {
 		return kept.load, nil
 	}
-	a := *kept.load
+	zones := s.o.Coverage.Schedules(peels, match)
+	week := key
+	week.span = forecast.MaxFor
+	whole, known := s.loads.get(week, begin)
+	if !known {
+		if whole, err = s.forecast(zones, begin); err != nil {
+			return nil, err
+		}
+		s.loads.put(week, whole)
+	}
+	if span == forecast.MaxFor {
+		return whole.load, nil
+	}
+	a := *whole.load
 	a.Hours = a.Hours[:span/time.Hour]
-	a.Worst = worstOf(begin, kept.minutes[:span/time.Minute])
-	a.Worst.Entries, err = mostIn(s.o.Coverage.Schedules(peels, match), a.Worst.At)
-	return &a, err
+	a.Worst = worstOf(begin, whole.minutes[:span/time.Minute])
+	if a.Worst.Entries, err = mostIn(zones, a.Worst.At); err != nil {
+		return nil, err
+	}
+	s.loads.put(key, keptLoad{load: &a, until: whole.until})
+	return &a, nil
 }
 
 // worstOf returns the first minute with the most runs, without its entries.

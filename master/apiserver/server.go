@@ -94,7 +94,7 @@ func New(o Options) *Server {
 		agents:     agents{byUser: map[string]*rate.Limiter{}},
 		groupings:  service.NewLane(groupingsAtOnce, answerQueue),
 		gatherings: service.NewLane(gatheringsAtOnce, answerQueue),
-		forecasts:  service.NewLane(loadsAtOnce, answerQueue),
+		forecasts:  service.NewLane(loadsAtOnce, answerQueue).Each(loadsEach),
 		targets:    selector{js: o.JetStream, index: o.Fleet.Index(), store: settings.NewStore(o.JetStream)},
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -109,11 +110,56 @@ func decode(c *Call, into any) error {
 type Lane struct {
 	places chan struct{} // of requests that are carried out or wait
 	turns  chan struct{} // of those that are carried out
+	each   int           // requests of one caller; 0: as many as there are places
+
+	mu      sync.Mutex // guards callers
+	callers map[string]int
 }
 
 // NewLane returns a lane in which some requests are carried out at once, and some more wait.
 func NewLane(atOnce, waiting int) *Lane {
 	return &Lane{places: make(chan struct{}, atOnce+waiting), turns: make(chan struct{}, atOnce)}
+}
+
+// Each returns the lane with a bound for each caller, who has at most n requests in it.
+func (l *Lane) Each(n int) *Lane {
+	l.each = n
+	l.callers = map[string]int{}
+	return l
+}
+
+// DoFor is [Lane.Do] for a request of a user. The error has [api.CodeUnavailable] if as many as [Lane.Each] says are in
+// the lane.
+func (l *Lane) DoFor(ctx context.Context, user string, f func()) error {
+	if l.each == 0 {
+		return l.Do(ctx, f)
+	}
+	if !l.enter(user) {
+		msg := fmt.Sprintf("%d requests of %s of this kind are carried out or wait: ask again when one is done", l.each,
+			user)
+		return &api.Error{Code: api.CodeUnavailable, Msg: msg}
+	}
+	defer l.leave(user)
+	return l.Do(ctx, f)
+}
+
+// enter counts a request of a user. It reports false if there are too many.
+func (l *Lane) enter(user string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.callers[user] >= l.each {
+		return false
+	}
+	l.callers[user]++
+	return true
+}
+
+func (l *Lane) leave(user string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.callers[user]--; l.callers[user] == 0 {
+		delete(l.callers, user)
+	}
 }
 
 // Do waits for a turn and calls f. It takes no place of a request that waits. If ctx ends first, f is not called and Do
@@ -166,8 +212,13 @@ func Serve(ctx context.Context, o Options) error {
 	for _, v := range o.Verbs {
 		lane := cmp.Or(v.lane, o.Lane)
 		receive := func(ctx context.Context, req *bus.Request) {
-			if err := lane.Do(ctx, func() { o.serve(ctx, v, req) }); err != nil {
-				o.send(req, nil, errStopping)
+			user := grants.CallerOf(req.Subject(), req.Headers()).User
+			err := lane.DoFor(ctx, user, func() { o.serve(ctx, v, req) })
+			if ctx.Err() != nil && err != nil {
+				err = errStopping
+			}
+			if err != nil {
+				o.send(req, nil, err)
 			}
 		}
 		if err := s.HandleEach(v.subject, lane.places, receive); err != nil {

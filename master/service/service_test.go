@@ -215,6 +215,41 @@ func TestALaneBoundsRequestsAndForgetsThoseOfCallersThatLeft(t *testing.T) {
 	})
 }
 
+// A caller has two requests in the lane at most, and leaves the other places to others.
+func TestALaneBoundsTheRequestsOfEachCaller(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		nc, lane := b.Conn(t, grants.RoleMaster, "m1"), service.NewLane(1, 9).Each(2)
+		carryOut := func(context.Context, *service.Call, question) (*none, error) {
+			time.Sleep(10 * time.Second)
+			return &none{}, nil
+		}
+		serve(t, service.Options{Conn: nc, Lane: lane, Verbs: []service.Verb{on("alert", "list", carryOut)}})
+		ann := b.Conn(t, grants.RoleOperator, "ann")
+		ended := make(chan error, 3)
+		for range 2 {
+			go func() { ended <- ask(ann, "alert", "list", "q", time.Minute) }()
+			synctest.Wait()
+		}
+		go func() { ended <- lane.DoFor(t.Context(), "bob", func() {}) }()
+		synctest.Wait()
+		err := ask(ann, "alert", "list", "too many", time.Minute)
+		if api.CodeOf(err) != api.CodeUnavailable || !strings.Contains(err.Error(), "2 requests of ann of this kind") {
+			t.Errorf("a third request of a caller: %v", err)
+		}
+		if err := lane.DoFor(t.Context(), "ann", func() { t.Error("done") }); api.CodeOf(err) != api.CodeUnavailable {
+			t.Errorf("a third request beside the bus: %v", err)
+		}
+		for range 3 {
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		}
+		if err := ask(ann, "alert", "list", "again", time.Minute); err != nil {
+			t.Errorf("after the others: %v", err)
+		}
+	})
+}
+
 func TestAVerbWithItsOwnLaneWaitsForNoOther(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		wait := func(context.Context, *service.Call, question) (*none, error) {
