@@ -53,7 +53,8 @@ func (d *doctor) console(ctx context.Context, at api.ConsoleAt, bus api.ClientOp
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		d.found("console", broken, "the log of the master says why", "shows no login at %s: %s", at.Address, resp.Status)
+		d.found("console", broken, "the log of the master says why", "shows no login at %s: %s", at.Address,
+			resp.Status)
 		return
 	}
 	d.found("console", sound, "", "answers at %s after %s", at.Address, time.Since(began).Round(time.Millisecond))
