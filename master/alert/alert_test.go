@@ -434,3 +434,62 @@ func TestAlertsThatAreNotStoredAreNotSent(t *testing.T) {
 		b.was("/ops began default/backup")
 	})
 }
+
+// A master that begins to lead reads its tables for a while. Whatever they seem to say until they are read, and whatever the
+// master before it had told: nobody is told of anything that has neither begun nor ended.
+func TestANewLeaderTellsNothingBeforeItKnows(t *testing.T) {
+	unread := map[string]verdict.Health{
+		"reports are still read": {},
+		"reports are behind":     {Ready: true, Behind: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)},
+	}
+	seeming := map[string][]verdict.Problem{
+		"nothing": nil,
+		"everything": append(failed("other", "db-1", "db-2"), verdict.Problem{Kind: verdict.Missed, Entry: "backup", Peel: "db-2"},
+			verdict.Problem{Kind: verdict.NotReporting, Peel: "db-1"}, verdict.Problem{Kind: verdict.NotReporting, Peel: "db-2"}),
+	}
+	type past struct {
+		is      []verdict.Problem
+		silence bool
+		told    []string // by the first master
+		then    []string // by the next one, when it knows
+	}
+	for name, before := range map[string]past{
+		"no alert":            {},
+		"an alert":            {is: failed("backup", "db-1"), told: []string{"/ops began default/backup"}},
+		"a silenced alert":    {is: failed("backup", "db-1"), silence: true},
+		"an alert that waits": {is: failed("slow", "db-1"), then: []string{"/ops began slow/slow"}},
+	} {
+		for what, health := range unread {
+			for seems, problems := range seeming {
+				t.Run(name+", "+what+", "+seems, func(t *testing.T) {
+					inBubble(t, func(b *bench) {
+						b.rules(policy.Alert{Name: "default", Entries: "backup", On: policy.Troubles},
+							policy.Alert{Name: "peels", On: []policy.Trouble{policy.NotReporting, policy.Missed}},
+							policy.Alert{Name: "slow", Entries: "slow", On: []policy.Trouble{policy.Failed}, For: 10 * time.Minute})
+						first := b.start("m1")
+						b.after(time.Minute)
+						if before.silence {
+							var s api.Silence
+							if refusal := b.ask(grants.RoleOperator, "ann", "silence", api.SilenceRequest{Match: "backup", For: time.Hour, Reason: "work"}, &s); refusal != "" {
+								t.Fatal(refusal)
+							}
+						}
+						b.trouble(before.is...)
+						b.after(time.Minute)
+						b.was(before.told...)
+						first.stop()
+						b.set(func() { b.health = health })
+						b.trouble(problems...)
+						b.start("m2")
+						b.after(5 * time.Minute)
+						b.was()
+						b.trouble(before.is...)
+						b.set(func() { b.health = verdict.Health{Ready: true} })
+						b.after(10 * time.Minute)
+						b.was(before.then...)
+					})
+				})
+			}
+		}
+	}
+}
