@@ -327,6 +327,9 @@ func (f *filling) text(n *strictyaml.Node) *strictyaml.Node {
 	shown.WriteString(text[end:])
 	plain.WriteString(text[end:])
 	f.size += shown.Len()
+	if secret {
+		f.size += plain.Len()
+	}
 	out := &strictyaml.Node{Kind: strictyaml.String, Pos: n.Pos, Value: shown.String()}
 	if secret {
 		out.Secret = plain.String()
@@ -337,7 +340,8 @@ func (f *filling) text(n *strictyaml.Node) *strictyaml.Node {
 // sizeOf returns the bytes that a node counts.
 func sizeOf(n *strictyaml.Node) int {
 	text, _ := n.Value.(string)
-	size := sizeOfNode + len(text)
+	secret, _ := n.Secret.(string)
+	size := sizeOfNode + len(text) + len(secret)
 	for _, e := range n.List {
 		size += sizeOf(e)
 	}

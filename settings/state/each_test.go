@@ -89,6 +89,23 @@ states:
 	}
 }
 
+// What stands for a secret is short, and the secret may be long.
+func TestEachCountsTheBytesOfSecrets(t *testing.T) {
+	t.Parallel()
+	for name, content := range map[string]string{"in a text": strings.Repeat("{{@value}} ", 100), "alone": "{{@value}}"} {
+		doc := node(t, `
+users: [`+strings.Repeat("masked, ", 100)+`masked]
+states: {a: {each: settings.users, file.managed: {path: "/etc/x", content: "`+content+`", mode: "0600"}}}
+`)
+		for _, user := range doc.Get("users").List {
+			user.Secret = strings.Repeat("x", 64<<10)
+		}
+		if _, err := Expand(doc.Get(Key), doc); err == nil || !strings.Contains(err.Error(), "have more than 4194304 bytes together") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func TestEachKeepsSecretsSecret(t *testing.T) {
 	t.Parallel()
 	doc := node(t, `
