@@ -265,7 +265,33 @@ func (s *Service) Approved(ctx context.Context, user string, spec *job.Spec, id 
 		return nil, fmt.Errorf("%w: the action %s asks for another function, other arguments or other peels",
 			grants.ErrNotAllowed, id)
 	}
-	return a.Spec().Metadata, nil
+	return a.Spec().Metadata, s.checkCurrent(ctx, &a)
+}
+
+// beginWithin is how long the client of an approver has for the dispatch, if the action expires before.
+const beginWithin = time.Minute
+
+// checkCurrent returns [grants.ErrNotAllowed] if an approval came to nothing until the action expired, or if the user
+// who asked for the action was revoked since. A job that was dispatched stays so: its request may be repeated.
+func (s *Service) checkCurrent(ctx context.Context, a *api.HoldAction) error {
+	var err error
+	if now := time.Now(); now.After(a.Expires) && now.After(a.DecidedAt.Add(beginWithin)) {
+		err = fmt.Errorf("%w: the action %s has expired at %s, and its job was not dispatched before",
+			grants.ErrNotAllowed, a.ID, a.Expires.Format(time.RFC3339))
+	} else if err = s.o.CheckNotRevoked(ctx, a.By); err != nil {
+		err = fmt.Errorf("action %s was asked for in the name of %s: %w", a.ID, a.By, err)
+	}
+	if err == nil {
+		return nil
+	}
+	switch _, found := s.o.Jobs.GetRecord(ctx, a.JID); {
+	case found == nil:
+		return nil
+	case errors.Is(found, job.ErrNotFound):
+		return err
+	default:
+		return found
+	}
 }
 
 // asksFor reports whether a job is what an action asks for.

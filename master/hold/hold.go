@@ -9,7 +9,7 @@
 //     claim.
 //   - An action is decided once: the decision is a compare-and-set of its record, before anything is sent.
 //   - Nobody gets rights by an action. Who asks for it must be allowed to run it himself, who approves it as well, and
-//     a token approves nothing. An action of a user who was revoked since is not approved.
+//     a token approves nothing. An action of a user who was revoked since is not approved, and its job does not begin.
 //   - An action is approved only while its target selects the peels that it selected before.
 //   - A request that is repeated, because its reply was lost, makes one action.
 //   - Each request that changes something is in the audit log before its reply.

@@ -259,7 +259,9 @@ func TestAnActionWaitsUntilAPersonApprovesIt(t *testing.T) {
 		if approved.State != api.HoldApproved || approved.DecidedBy != "bob" || approved.JID == "" || !approved.DecidedAt.Equal(time.Now()) {
 			t.Errorf("approved %+v", approved)
 		}
-		masters := hold.New(hold.Options{JetStream: b.js})
+		masters := hold.New(hold.Options{
+			JetStream: b.js, Jobs: b.jobs, CheckNotRevoked: func(context.Context, string) error { return nil },
+		})
 		ran := approved.Spec()
 		ran.Targets = []target.PeelID{"web-03", "web-01", "web-02"}
 		if m, err := masters.Approved(t.Context(), "bob", &ran, string(a.ID)); err != nil || m[job.MetaAskedBy] != "ann" || m[job.MetaHeld] != string(a.ID) || m[job.MetaReason] != "a new kernel" {
@@ -356,6 +358,51 @@ func TestAnApproverMayContinue(t *testing.T) {
 		_, err = bob.approve(a.ID)
 		refused(t, err, api.CodeConflict, "was approved by bob")
 	})
+}
+
+// An approval counts for the job that follows it: not for one after the end of the action, and not after the user who asked
+// was revoked. A job that was dispatched in time may be asked for again.
+func TestAnApprovalEndsWithItsAction(t *testing.T) {
+	for name, c := range map[string]struct {
+		after, later time.Duration // of the approval, of the dispatch
+		revoked      bool
+		dispatched   bool
+		want         string
+	}{
+		"at once":                     {},
+		"a day later":                 {later: 25 * time.Hour, want: "has expired at"},
+		"approved at the last moment": {after: 24*time.Hour - time.Second, later: 30 * time.Second},
+		"asked by a revoked user":     {revoked: true, want: "was asked for in the name of ann"},
+		"repeated a day later":        {later: 25 * time.Hour, dispatched: true},
+		"repeated, by a revoked user": {revoked: true, dispatched: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, b *bench) {
+				a := b.operator("ann").add(b.reboot())
+				time.Sleep(c.after)
+				approved, err := b.operator("bob").approve(a.ID)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if c.dispatched {
+					b.dispatch(approved)
+				}
+				time.Sleep(c.later)
+				masters := hold.New(hold.Options{JetStream: b.js, Jobs: b.jobs, CheckNotRevoked: func(_ context.Context, name string) error {
+					if c.revoked && name == "ann" {
+						return fmt.Errorf("%w: %s was revoked", grants.ErrNotAllowed, name)
+					}
+					return nil
+				}})
+				spec := approved.Spec()
+				spec.Targets = slices.Clone(b.fleet)
+				_, err = masters.Approved(t.Context(), "bob", &spec, string(a.ID))
+				if c.want == "" && err != nil || c.want != "" && (!errors.Is(err, grants.ErrNotAllowed) || !strings.Contains(err.Error(), c.want)) {
+					t.Errorf("%v, want %q", err, c.want)
+				}
+			})
+		})
+	}
 }
 
 func TestOneApproverTwiceAtOnceGetsOneJob(t *testing.T) {
