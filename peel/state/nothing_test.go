@@ -81,6 +81,16 @@ func guarded(t *testing.T) (changes func() []string) {
 	}
 }
 
+// hostFiles returns the files of the host that the states of values would change, and their directories.
+func hostFiles() []string {
+	files := []string{"/etc/hosts", "/etc/localtime", "/etc/timezone", "/etc/fstab", "/home/zester-none"}
+	for _, pattern := range []string{"/etc/*.d/*zester-none*", "/etc/sysctl.d/*", "/etc/apt/*/*zester-none*", "/etc/systemd/system/*zester-none*"} {
+		found, _ := filepath.Glob(pattern)
+		files = append(files, found...)
+	}
+	return files
+}
+
 // stats describes all files below directories, by name.
 func stats(dirs ...string) map[string]string {
 	all := map[string]string{}
@@ -100,7 +110,7 @@ func stats(dirs ...string) map[string]string {
 
 // values are what arguments of states may be, by function and argument, or by argument.
 var values = map[string][]any{
-	"path": {"DIR/file", "DIR/dir", "DIR/new", "DIR/none/new"}, "source": {"files/src"}, "content": {"new\n"}, "marker": {"m"},
+	"path": {"DIR/file", "DIR/dir", "DIR/new", "DIR/none/new"}, "source": {"files/src", "https://127.0.0.1:1/src"}, "content": {"new\n"}, "marker": {"m"},
 	"prefix": {"# "}, "suffix": {" #"}, "mode": {"0600"}, "file_mode": {"0600"}, "dir_mode": {"0700"},
 	"check": {[]any{"test", "-f", "{}"}}, "user": {"root"}, "group": {"root"},
 	"recurse": {[]any{"mode"}, []any{"user", "group"}}, "line": {"new"}, "match": {"^x"}, "after": {"x"}, "before": {"y"},
@@ -112,22 +122,25 @@ var values = map[string][]any{
 	"groups": {[]any{"daemon"}}, "home": {"/home/zester-none"}, "shell": {"/bin/sh"}, "comment": {"none"}, "password": {"*"},
 	"command": {"touch DIR/ran"}, "argv": {[]any{"touch", "DIR/ran"}}, "cwd": {"/"}, "env": {map[string]any{"A": "b"}}, "stdin": {"x"},
 	"creates": {"DIR/creates"}, "cron": {"* * * * *"}, "name": {"zester-none"}, "names": {[]any{"zester-none"}},
-	"key":                   {"files/x.asc"},
-	"user.absent name":      {"daemon", "zester-none"},
-	"group.absent name":     {"daemon", "zester-none"},
-	"host.present name":     {"zester.test.example"},
-	"host.present names":    {[]any{"zester.test.example"}},
-	"mount.mounted name":    {"DIR/dir", "DIR/mnt"},
-	"pkg.removed name":      {"gzip", "zester-none"},
-	"pkg.latest name":       {"gzip", "zester-none"},
-	"pkg.installed name":    {"hello", "zester-none"},
-	"sysctl.present name":   {"vm.swappiness"},
-	"timezone.system name":  {"Asia/Tokyo"},
-	"debconf.set name":      {"hello"},
-	"debconf.set content":   {"hello/q string v\n", "hello hello/q string v\n"},
-	"ssh_auth.present file": {"DIR/keys"},
-	"ssh_auth.absent file":  {"DIR/file"},
-	"pkgrepo.managed file":  {"zester-none"},
+	"key":                      {"files/x.asc"},
+	"user.absent name":         {"daemon", "zester-none"},
+	"group.absent name":        {"daemon", "zester-none"},
+	"host.present name":        {"zester.test.example"},
+	"host.present names":       {[]any{"zester.test.example"}},
+	"mount.mounted name":       {"DIR/dir", "DIR/mnt"},
+	"pkg.removed name":         {"gzip", "zester-none"},
+	"pkg.latest name":          {"gzip", "zester-none"},
+	"pkg.installed name":       {"hello", "zester-none"},
+	"sysctl.present name":      {"vm.swappiness"},
+	"timezone.system name":     {"Asia/Tokyo"},
+	"debconf.set name":         {"hello"},
+	"debconf.set content":      {"hello/q string v\n", "hello hello/q string v\n"},
+	"ssh_auth.present file":    {"DIR/keys"},
+	"ssh_auth.absent file":     {"DIR/file"},
+	"pkgrepo.managed file":     {"zester-none"},
+	"archive.extracted source": {"files/a.tar.gz", "https://127.0.0.1:1/a.tar.gz"},
+	"sha256":                   {strings.Repeat("ab", 32)},
+	"strip":                    {int64(1)},
 }
 
 // randomArgs returns arguments of a function: the main one, and others as chance has it.
@@ -198,13 +211,13 @@ func TestNoFunctionChangesAnythingInATest(t *testing.T) {
 				tried[p] = true
 			}
 			world(t, dir)
-			before := stats(dir, "/etc")
+			before := stats(append(hostFiles(), dir)...)
 			later := false
 			args["test"] = true
 			got := registry(t, func() Document { return Document{} }).Call(t.Context(), name, module.Call{
 				Args: args, AfterStored: func(func()) { later = true },
 			})
-			if after := stats(dir, "/etc"); !maps.Equal(before, after) || later {
+			if after := stats(append(hostFiles(), dir)...); !maps.Equal(before, after) || later {
 				t.Errorf("%s %v: files changed, or something is done later (%t): %+v", name, args, later, got)
 			}
 			if calls := changes(); len(calls) > 0 {
@@ -259,14 +272,14 @@ mended: {cmd.run: {command: touch DIR/mended}, onfail: [broken]}
 	must(t, err)
 	r := New(Options{Dir: own, Lock: own + "/lock", Exec: shell})
 	must(t, os.WriteFile(own+"/lock", nil, 0o600))
-	before := stats(dir, own, "/etc")
+	before := stats(append(hostFiles(), dir, own)...)
 	for range 2 {
 		result, err := r.Run(t.Context(), Request{Set: set, Test: true})
 		must(t, err)
 		if !result.Own.IsZero() || result.Counts[WouldChange] < 3 || result.Counts[Changed] > 0 {
 			t.Errorf("%+v", result)
 		}
-		if after := stats(dir, own, "/etc"); !maps.Equal(before, after) {
+		if after := stats(append(hostFiles(), dir, own)...); !maps.Equal(before, after) {
 			t.Errorf("files changed:\n%v\n%v", before, after)
 		}
 		if calls := changes(); len(calls) > 0 {
