@@ -155,6 +155,7 @@ type conversion struct {
 	files  map[string][]byte // that the state needs, by their path in the repo
 	more   []map[string]any
 	notes  []string
+	isDone bool // another declaration of the host does it
 }
 
 // take returns an argument and counts it as read.

@@ -14,15 +14,64 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
-// convert returns the states of the declaration at an index of the host.
-func (n *naming) convert(h *Host, at int, src *sources, report *tally) ([]made, error) {
+// An attempt is what became of one declaration.
+type attempt struct {
+	states []made
+	notes  []string
+	err    error
+}
+
+// convert returns the states of the declarations of a host.
+func (n *naming) convert(h *Host, src *sources, report *tally) ([][]made, error) {
+	all := make([]attempt, len(h.Low))
+	for at := range h.Low {
+		all[at] = n.attempt(h, at, src)
+	}
+	if err := refuseTwins(all); err != nil {
+		return nil, fmt.Errorf("host %s: %w", h.ID, err)
+	}
+	states := make([][]made, len(h.Low))
+	for at, a := range all {
+		var err error
+		if states[at], err = n.count(h, at, a, src, report); err != nil {
+			return nil, fmt.Errorf("host %s, state %s: %w", h.ID, h.Low[at].ID, err)
+		}
+	}
+	return states, nil
+}
+
+// refuseTwins refuses declarations about what a declaration before has already, unless both say the same of it: lint
+// would refuse them together.
+func refuseTwins(all []attempt) error {
+	var states []made
+	of := map[string]int{} // the declaration of each state
+	for at, a := range all {
+		for _, m := range a.states {
+			of[zstate.Key+"."+m.name] = at
+			states = append(states, m.alone())
+		}
+	}
+	list, err := problemsOf(states)
+	if err != nil {
+		return err
+	}
+	for _, e := range list {
+		_, contrast, isTwin := strings.Cut(e.Msg, ", with ")
+		if at, known := of[e.Path]; known && isTwin {
+			all[at] = attempt{err: refuse("another state has the same, with %s", contrast)}
+		}
+	}
+	return nil
+}
+
+// count adds what became of a declaration to the report, and returns its states.
+func (n *naming) count(h *Host, at int, a attempt, src *sources, report *tally) ([]made, error) {
 	d := h.Low[at]
 	key := identity(d)
 	isNew := !report.seen[key]
 	report.seen[key] = true
 
-	states, notes, err := n.attempt(h, at, src)
-	refused, isRefused := errors.AsType[*refusal](err)
+	refused, isRefused := errors.AsType[*refusal](a.err)
 	switch {
 	case isRefused:
 		reason := src.hidden.cover(refused.reason)
@@ -31,13 +80,13 @@ func (n *naming) convert(h *Host, at int, src *sources, report *tally) ([]made, 
 			report.refused++
 		}
 		return []made{disabled(n.of(h, at)[0], d, reason, src.hidden)}, nil
-	case err != nil:
-		return nil, fmt.Errorf("host %s, state %s: %w", h.ID, d.ID, err)
+	case a.err != nil:
+		return nil, a.err
 	}
-	for _, note := range notes {
+	for _, note := range a.notes {
 		report.add("note", d, note, h.ID, isNew)
 	}
-	return states, nil
+	return a.states, nil
 }
 
 // identity returns a text that equal declarations share.
@@ -49,11 +98,11 @@ func identity(d Declaration) string {
 	return string(text)
 }
 
-func (n *naming) attempt(h *Host, at int, src *sources) ([]made, []string, error) {
+func (n *naming) attempt(h *Host, at int, src *sources) attempt {
 	d := h.Low[at]
 	r, ok := rules[d.Function()]
 	if !ok {
-		return nil, nil, refuse("no such function here")
+		return attempt{err: refuse("no such function here")}
 	}
 	c := &conversion{
 		Declaration: d, host: h, source: src, left: maps.Clone(d.args), args: maps.Clone(r.fixed),
@@ -73,22 +122,22 @@ func (n *naming) attempt(h *Host, at int, src *sources) ([]made, []string, error
 		err = c.rename(r)
 	}
 	if err != nil {
-		return nil, nil, err
+		return attempt{err: err}
 	}
-	if r.function == "" {
-		return []made{disabled(n.of(h, at)[0], d, "", src.hidden)}, c.notes, nil
+	if r.function == "" || c.isDone {
+		return attempt{states: []made{disabled(n.of(h, at)[0], d, "", src.hidden)}, notes: c.notes}
 	}
 	states := c.states(r.function, n.of(h, at), fields)
 	for i := range states {
 		if err := states[i].hide(src.hidden); err != nil {
-			return nil, nil, err
+			return attempt{err: err}
 		}
 		if err := states[i].check(); err != nil {
-			return nil, nil, err
+			return attempt{err: err}
 		}
 	}
 	maps.Copy(src.copied, c.files)
-	return states, c.notes, nil
+	return attempt{states: states, notes: c.notes}
 }
 
 // rename gives the arguments that are left their names here.
@@ -169,8 +218,8 @@ func (m *made) hide(hidden secrets) error {
 	return nil
 }
 
-// check reads the state as lint reads it, with its secrets.
-func (m made) check() error {
+// alone returns the state with its secrets and without its requisites.
+func (m made) alone() made {
 	m.args = maps.Clone(m.args)
 	maps.Copy(m.args, m.secrets)
 	fields := maps.Clone(m.fields)
@@ -178,16 +227,30 @@ func (m made) check() error {
 		delete(fields, r.here)
 	}
 	m.fields = fields
-	text, err := encode(map[string]*yaml.Node{zstate.Key: nodeOf([]made{m})})
+	return m
+}
+
+// check reads the state as lint reads it, with its secrets.
+func (m made) check() error {
+	list, err := problemsOf([]made{m.alone()})
+	if len(list) > 0 {
+		return refuse("%s", list[0].Msg)
+	}
+	return err
+}
+
+// problemsOf reads states as lint reads them.
+func problemsOf(states []made) (strictyaml.Errors, error) {
+	text, err := encode(map[string]*yaml.Node{zstate.Key: nodeOf(states)})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	doc, err := strictyaml.Parse("state", text)
 	if err == nil {
 		_, err = zstate.Parse(doc.Get(zstate.Key), zstate.Options{})
 	}
 	if list, ok := errors.AsType[strictyaml.Errors](err); ok {
-		return refuse("%s", list[0].Msg)
+		return list, nil
 	}
-	return err
+	return nil, err
 }

@@ -131,6 +131,9 @@ func managed(c *conversion) error {
 	} else if program != "" {
 		c.args["check"] = append(strings.Fields(program), "{}")
 	}
+	if c.twins() {
+		return nil
+	}
 	if value, ok := c.take("source"); ok {
 		return c.fromSource(value)
 	}
@@ -161,6 +164,34 @@ func managed(c *conversion) error {
 	}
 	c.args["content"] = content
 	return nil
+}
+
+// twins looks for declarations of the same file of which one has no content and only makes the file. That one does
+// nothing here, and the other gets its owner and mode if it has none. It reports whether this is the one without
+// content.
+func (c *conversion) twins() bool {
+	for _, d := range c.host.Low {
+		if d.Function() != "file.managed" || d.Name != c.Name || hasContent(d.args) == hasContent(c.Declaration.args) {
+			continue
+		}
+		if hasContent(d.args) {
+			c.isDone = true
+			c.note("another state has the file with its content; this one does nothing")
+			c.left = map[string]any{}
+			return true
+		}
+		for _, name := range []string{"user", "group", "mode"} {
+			if _, ok := c.left[name]; !ok && d.args[name] != nil {
+				c.left[name] = d.args[name]
+			}
+		}
+	}
+	return false
+}
+
+// hasContent reports whether a declaration of a file says what is in it.
+func hasContent(args map[string]any) bool {
+	return args["source"] != nil || args["contents"] != nil || args["contents_pillar"] != nil
 }
 
 // fromSource copies the source of a file, or what Salt rendered from it.

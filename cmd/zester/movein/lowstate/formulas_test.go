@@ -6,6 +6,11 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"testing/fstest"
+
+	"github.com/seed-c01c3da5/zester/reconciler/plan"
+	"github.com/seed-c01c3da5/zester/settings/target"
+	"github.com/seed-c01c3da5/zester/settings/target/peelindex"
 )
 
 // TestThreeFormulasOfDifferentStyle counts by function and reason what becomes of declarations with the shapes of three
@@ -26,6 +31,7 @@ func TestThreeFormulasOfDifferentStyle(t *testing.T) {
 	if share < 85 {
 		t.Errorf("%.1f %% of the declarations are converted, want 85 %%", share)
 	}
+	compiles(t, r, map[target.PeelID]target.Facts{"web-01": {"os_version": "13"}, "build-01": {"os_version": "12"}})
 	var got strings.Builder
 	fmt.Fprintf(&got, "%d of %d declarations converted (%.1f %%)\n", r.Converted, r.Declarations, share)
 	for _, row := range r.Refused {
@@ -45,5 +51,27 @@ func TestThreeFormulasOfDifferentStyle(t *testing.T) {
 	}
 	if got.String() != string(want) {
 		t.Errorf("testdata/formulas/want.txt differs, write it with -update and read the difference:\n%s", got.String())
+	}
+}
+
+// compiles checks that masters take the repo for the hosts: no two states of a host contradict each other.
+func compiles(t *testing.T, r Result, hosts map[target.PeelID]target.Facts) {
+	t.Helper()
+	tree := fstest.MapFS{}
+	for _, files := range []map[string][]byte{r.Files, r.Secrets} {
+		for name, text := range files {
+			tree[name] = &fstest.MapFile{Data: text}
+		}
+	}
+	fleet := peelindex.New()
+	for id, facts := range hosts {
+		fleet.Put(id, facts)
+	}
+	p, err := plan.NewCompiler().Compile(tree, fleet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Mistakes != nil || len(p.Behind) > 0 {
+		t.Errorf("%v, %v", p.Mistakes, p.Behind)
 	}
 }

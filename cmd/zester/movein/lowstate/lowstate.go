@@ -66,14 +66,11 @@ func Convert(in Input) (Result, error) {
 	made := make([]host, len(in.Hosts))
 	for i := range in.Hosts {
 		h := &in.Hosts[i]
-		made[i] = host{Host: h}
-		for at := range h.Low {
-			states, err := n.convert(h, at, src, &report)
-			if err != nil {
-				return Result{}, err
-			}
-			made[i].states = append(made[i].states, states)
+		states, err := n.convert(h, src, &report)
+		if err != nil {
+			return Result{}, err
 		}
+		made[i] = host{Host: h, states: states}
 	}
 	files, err := group(made)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/seed-c01c3da5/zester/settings/state/mustache"
+	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 var update = flag.Bool("update", false, "write testdata/want.txt")
@@ -254,4 +255,41 @@ func FuzzTemplate(f *testing.F) {
 			t.Errorf("%q became %q: %v", text, converted, err)
 		}
 	})
+}
+
+// TestDeclarationsOfOneThing has declarations that lint would refuse together, and those that say the same.
+func TestDeclarationsOfOneThing(t *testing.T) {
+	t.Parallel()
+	h := Host{ID: "a"}
+	for i, d := range []Declaration{
+		{Name: "/made", State: "file", Fun: "managed", args: map[string]any{"replace": false, "mode": "0440", "user": "root"}},
+		{Name: "/made", State: "file", Fun: "managed", args: map[string]any{"contents": "x"}},
+		{Name: "/dir", State: "file", Fun: "directory", args: map[string]any{"mode": "0755"}},
+		{Name: "/dir", State: "file", Fun: "directory", args: map[string]any{"mode": "0755"}},
+		{Name: "/dir", State: "file", Fun: "directory", args: map[string]any{"mode": "0700"}},
+		{Name: "/dir", State: "file", Fun: "absent", args: map[string]any{}},
+		{Name: "web", State: "service", Fun: "running", args: map[string]any{}},
+		{Name: "web", State: "service", Fun: "dead", args: map[string]any{}},
+	} {
+		d.SLS, d.ID = "s", fmt.Sprintf("d%d", i)
+		h.Low = append(h.Low, d)
+	}
+	r, err := Convert(Input{Hosts: []Host{h}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiles(t, r, map[target.PeelID]target.Facts{"a": nil})
+	text := string(r.Files["settings/s.yaml"])
+	for _, want := range []string{
+		"  d1:\n    file.managed:\n      path: /made\n      content: |\n        x\n      user: root\n      mode: \"0440\"\n",
+		"  d3:\n    file.directory:\n", "not converted: another state has the same, with other arguments\n",
+		"not converted: another state has the same, with another function\n", "  d7:\n    cmd.run:\n",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	if r.Converted != 5 || len(r.Notes) != 1 {
+		t.Errorf("%d converted, notes %v", r.Converted, r.Notes)
+	}
 }
