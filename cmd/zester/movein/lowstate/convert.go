@@ -124,6 +124,10 @@ func (n *naming) attempt(h *Host, at int, src *sources) attempt {
 	if err != nil {
 		return attempt{err: err}
 	}
+	if d.State == "cmd" && r.function == "cmd.run" && !isGuarded(fields, c.args) {
+		c.note("the command runs each time, and a test cannot tell what it may bring; onlyif, unless or creates says when " +
+			"it is needed")
+	}
 	if r.function == "" || c.isDone {
 		return attempt{states: []made{disabled(n.of(h, at)[0], d, "", src.hidden)}, notes: c.notes}
 	}
@@ -138,6 +142,11 @@ func (n *naming) attempt(h *Host, at int, src *sources) attempt {
 	}
 	maps.Copy(src.copied, c.files)
 	return attempt{states: states, notes: c.notes}
+}
+
+// isGuarded reports whether something says when a command is needed.
+func isGuarded(fields, args map[string]any) bool {
+	return fields["onlyif"] != nil || fields["unless"] != nil || fields["onchanges"] != nil || args["creates"] != nil
 }
 
 // rename gives the arguments that are left their names here.
