@@ -125,8 +125,8 @@ func (n *naming) attempt(h *Host, at int, src *sources) attempt {
 		return attempt{err: err}
 	}
 	if d.State == "cmd" && r.function == "cmd.run" && !isGuarded(fields, c.args) {
-		c.note("the command runs each time, and a test cannot tell what it may bring; onlyif, unless or creates says when " +
-			"it is needed")
+		c.note("the command runs each time, and a test cannot tell what it may bring; onlyif, unless or creates says " +
+			"when it is needed")
 	}
 	if r.function == "" || c.isDone {
 		return attempt{states: []made{disabled(n.of(h, at)[0], d, "", src.hidden)}, notes: c.notes}

@@ -485,6 +485,27 @@ var lines = []line{
         a
       diff: false
 `},
+	{"user.present", "bob", `"groups": ["bob", "adm"]`, `
+  id:
+    user.present:
+      name: bob
+      groups:
+        - adm
+`},
+	{"user.present", "bob", `"groups": ["ops", "bob"], "gid": "ops"`, `
+  id:
+    user.present:
+      name: bob
+      group: ops
+      groups:
+        - bob
+`},
+	{"user.present", "bob", `"groups": "bob", "gid_from_name": true`, `
+  id:
+    user.present:
+      name: bob
+      group: bob
+`},
 	{"user.present", "bob", `"empty_password": false, "optional_groups": []`, `
   id:
     user.present:

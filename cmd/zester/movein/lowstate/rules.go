@@ -293,7 +293,35 @@ func user(c *conversion) error {
 	if groups, isList := texts(c.left["optional_groups"]); isList && len(groups) == 0 {
 		delete(c.left, "optional_groups")
 	}
-	return gid(c)
+	if err := gid(c); err != nil {
+		return err
+	}
+	c.leaveOutMainGroup()
+	return nil
+}
+
+// leaveOutMainGroup takes the main group of a user out of its other groups. For Salt a user is in the main group, too;
+// here groups are those that list the user.
+func (c *conversion) leaveOutMainGroup() {
+	groups, ok := texts(c.left["groups"])
+	if !ok {
+		return
+	}
+	mainGroup := c.Name // Debian makes a group for each user
+	if group, ok := c.args["group"].(string); ok {
+		mainGroup = group
+	}
+	others := []any{}
+	for _, group := range groups {
+		if group != mainGroup {
+			others = append(others, group)
+		}
+	}
+	if len(others) == 0 {
+		delete(c.left, "groups")
+		return
+	}
+	c.left["groups"] = others
 }
 
 // members converts the members of a group.
