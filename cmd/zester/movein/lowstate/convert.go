@@ -40,8 +40,8 @@ func (n *naming) convert(h *Host, src *sources, report *tally) ([][]made, error)
 	return states, nil
 }
 
-// refuseTwins refuses declarations about what a declaration before has already, unless both say the same of it: lint
-// would refuse them together.
+// refuseTwins refuses a declaration of something that an earlier one is about, unless both say the same of it. Lint
+// would refuse the two together.
 func refuseTwins(all []attempt) error {
 	var states []made
 	of := map[string]int{} // the declaration of each state

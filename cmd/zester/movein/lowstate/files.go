@@ -166,9 +166,8 @@ func managed(c *conversion) error {
 	return nil
 }
 
-// twins looks for declarations of the same file of which one has no content and only makes the file. That one does
-// nothing here, and the other gets its owner and mode if it has none. It reports whether this is the one without
-// content.
+// twins looks for two declarations of one file, where the one has no content and only makes the file. It does nothing
+// here, and the other gets its owner and mode if it has none. twins reports whether this is the one without content.
 func (c *conversion) twins() bool {
 	for _, d := range c.host.Low {
 		if d.Function() != "file.managed" || d.Name != c.Name || hasContent(d.args) == hasContent(c.Declaration.args) {
