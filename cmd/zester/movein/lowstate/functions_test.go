@@ -470,6 +470,13 @@ var lines = []line{
       content: |
         postfix/relay boolean true
 `},
+	{"ssh_auth.present", "x", `"user": "bob", "source": "salt://k", "options": ["command=\"rrsync /a b\"", "no-pty"]`, `
+  id:
+    ssh_auth.present:
+      user: bob
+      keys:
+        - command="rrsync /a b",no-pty ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHPZs9yCFhZwcVl2OjlYQoFLnuNZYlHuKWEpVSrEZXvS bob
+`},
 	{"ssh_auth.present", "x", `"user": "bob", "source": "salt://k", "config": "%h/.ssh/authorized_keys"`, `
   id:
     ssh_auth.present:

@@ -21,38 +21,56 @@ func keys(c *conversion) error {
 	if err != nil {
 		return err
 	}
-	value, _ := c.take("options")
-	options, ok := texts(value)
-	if value != nil && !ok {
-		return refuse("argument options: a value of another form")
+	options, err := c.keyOptions()
+	if err != nil {
+		return err
 	}
 	line := c.Name
 	if !strings.Contains(line, " ") {
 		line = strings.TrimSpace(cmp.Or(kind, "ssh-rsa") + " " + line + " " + comment)
 	}
-	if len(options) > 0 {
-		line = strings.Join(options, ",") + " " + line
-	}
-	c.args["keys"] = []string{line}
+	c.args["keys"] = []string{options + line}
 	return nil
 }
 
-// keysOf reads the keys in a file of Salt.
+// keyOptions returns the argument options as it is before a key: with a blank at its end, or empty.
+func (c *conversion) keyOptions() (string, error) {
+	value, _ := c.take("options")
+	options, ok := texts(value)
+	switch {
+	case value != nil && !ok:
+		return "", refuse("argument options: a value of another form")
+	case len(options) == 0:
+		return "", nil
+	}
+	return strings.Join(options, ",") + " ", nil
+}
+
+// keysOf reads the keys in a file of Salt. Salt puts options only before a line that begins with a type of key.
 func (c *conversion) keysOf(source any) error {
 	_, text, err := c.source.find(source)
 	if err != nil {
 		return err
 	}
+	options, err := c.keyOptions()
+	if err != nil {
+		return err
+	}
 	var lines []string
 	for line := range strings.Lines(string(text)) {
-		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
-			lines = append(lines, line)
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
 		}
+		if options != "" && !strings.HasPrefix(line, "ssh-") && !strings.HasPrefix(line, "ecdsa-") {
+			return refuse("argument options: a line of the file does not begin with ssh- or ecdsa-")
+		}
+		lines = append(lines, options+line)
 	}
 	if len(lines) == 0 {
 		return refuse("argument source: a file without keys")
 	}
-	for _, name := range []string{"enc", "comment", "options", "source_hash"} {
+	for _, name := range []string{"enc", "comment", "source_hash"} {
 		delete(c.left, name)
 	}
 	c.args["keys"] = lines

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/seed-c01c3da5/zester/settings/state/mustache"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -151,6 +152,7 @@ func TestWhatHasNoCounterpart(t *testing.T) {
 		`"state": "pkgrepo", "fun": "absent", "file": "/etc/apt/sources.list"`:                   "a repository without a file of its own in /etc/apt/sources.list.d",
 		`"state": "user", "fun": "present", "optional_groups": ["adm"]`:                          "argument optional_groups",
 		`"state": "ssh_auth", "fun": "present", "user": "a", "source": "salt://none"`:            "argument source: a file that is not below --roots",
+		`"state": "ssh_auth", "fun": "present", "source": "salt://k", "options": ["no-pty"]`:     "argument options: a line of the file does not begin with ssh- or ecdsa-",
 		`"state": "cmd", "fun": "run", "onlyif": [{"fun": "file.exists"}]`:                       "argument onlyif: a function of Salt",
 		`"state": "cmd", "fun": "run", "require": [{"pkg": "none"}]`:                             "a requisite that names no state",
 		`"state": "cmd", "fun": "run", "prereq": [{"pkg": "x"}]`:                                 "argument prereq",
@@ -180,7 +182,8 @@ func TestWhatHasNoCounterpart(t *testing.T) {
 			name = "x"
 		}
 		text := `[{"__sls__": "s", "__id__": "x", "name": "` + name + `", ` + args + `}]`
-		r, err := Convert(Input{Hosts: []Host{low(t, text)}})
+		roots := fstest.MapFS{"k": {Data: []byte("ssh-ed25519 AAAA a\nno-X11-forwarding ssh-ed25519 BBBB b\n")}}
+		r, err := Convert(Input{Hosts: []Host{low(t, text)}, Roots: []fs.FS{roots}})
 		if err != nil {
 			t.Fatal(args, err)
 		}
