@@ -92,7 +92,8 @@ func (p *Peel) reportStateRun(r *state.Result) {
 // A fileResult is the data of file.read.
 type fileResult struct {
 	file.Description
-	Sealed *settings.Sealed `json:"secrets,omitempty"` // the content, for the key in the request
+	Suspect string           `json:"suspect,omitempty"` // why the content looks as if it had a secret
+	Sealed  *settings.Sealed `json:"secrets,omitempty"` // the content, for the key in the request
 }
 
 // fileRead is file.read. The peel may be root, and whoever may see jobs can read results. So the content is only for a
@@ -115,5 +116,5 @@ func (p *Peel) fileRead(_ context.Context, call module.Call) (any, error) {
 		return nil, fmt.Errorf("%s looks as if it had a secret: %s; secret=true reads it all the same", name, why)
 	}
 	sealed, err := p.seal(call, name, func() any { return content })
-	return fileResult{d, sealed}, err
+	return fileResult{d, why, sealed}, err
 }

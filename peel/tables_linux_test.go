@@ -98,7 +98,7 @@ func TestTheContentOfAFileIsForTheRequestingPersonAlone(t *testing.T) {
 				t.Errorf("%s: %+v", name, r)
 			}
 			args["secret"] = true
-			if r := asked("alice", args); !r.Success || opened(t, opener, r) == "" {
+			if r := asked("alice", args); !r.Success || opened(t, opener, r) == "" || !strings.Contains(fmt.Sprint(r.Data), why) {
 				t.Errorf("%s: %+v", name, r)
 			}
 		}

@@ -15,7 +15,6 @@ import (
 	"github.com/seed-c01c3da5/zester/cmd/zester/movein"
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/job"
-	"github.com/seed-c01c3da5/zester/peel/survey"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/shell"
@@ -252,7 +251,7 @@ func (f *adoption) add(s movein.Adopted) {
 	f.states = append(f.states, s)
 	switch {
 	case s.Source == "":
-	case survey.Secret(s.ID, s.Content) != "":
+	case s.Secret != "":
 		f.secrets[s.Source] = s.Content
 	default:
 		f.files[s.Source] = s.Content

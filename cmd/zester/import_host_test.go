@@ -1,6 +1,8 @@
 package main
 
 import (
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -90,5 +92,24 @@ func TestAStateThatWouldChangeIsNotAdopted(t *testing.T) {
 	other := stateRun{Counts: map[string]int{"would_change": 1}, States: []stateOutcome{{State: "/etc/motd", Result: "would_change", Comment: "mode 0640"}}}
 	if err := other.fulfilled("web-01", "/etc/motd"); err == nil || err.Error() != "nothing is written, because /etc/motd of web-01 would change: mode 0640" {
 		t.Error(err)
+	}
+}
+
+// A secret of the settings looks like any other text: only the peel knows it.
+func TestAFileThatThePeelSuspectsIsWrittenBesideTheRepo(t *testing.T) {
+	found := adoption{peel: "web-01", secrets: map[string][]byte{}, files: map[string][]byte{}}
+	for name, why := range map[string]string{"own": "it has a secret of the settings", "motd": ""} {
+		live := movein.LiveFile{Path: "/etc/" + name, Kind: "file", Mode: "0600", User: "root", Group: "root", Suspect: why, Content: []byte("x\n")}
+		s, err := movein.AdoptFile("web-01", live)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found.add(s)
+	}
+	if len(found.files) != 1 || found.files["files/adopted/web-01/etc/motd"] == nil {
+		t.Errorf("in the repo are %v", slices.Sorted(maps.Keys(found.files)))
+	}
+	if len(found.secrets) != 1 || found.secrets["files/adopted/web-01/etc/own"] == nil {
+		t.Errorf("beside the repo are %v", slices.Sorted(maps.Keys(found.secrets)))
 	}
 }

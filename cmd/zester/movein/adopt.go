@@ -1,6 +1,7 @@
 package movein
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path"
@@ -9,6 +10,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/seed-c01c3da5/zester/cmd/zester/movein/apart"
+	"github.com/seed-c01c3da5/zester/peel/survey"
 	"github.com/seed-c01c3da5/zester/settings/state"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
@@ -20,7 +22,8 @@ type LiveFile struct {
 	Mode    string `json:"mode"`
 	User    string `json:"user"`
 	Group   string `json:"group"`
-	Target  string `json:"target"` // of a symbolic link
+	Target  string `json:"target"`  // of a symbolic link
+	Suspect string `json:"suspect"` // why the peel says that Content has a secret
 	Content []byte `json:"content"`
 }
 
@@ -38,6 +41,7 @@ type Adopted struct {
 	Function string
 	Source   string // file in the repo with Content, for file.managed
 	Content  []byte
+	Secret   string // why Content does not belong in plain text in a repo, empty if it does
 	Note     string // what the state does not say
 	args     *yaml.Node
 }
@@ -53,6 +57,7 @@ func AdoptFile(host string, f LiveFile) (Adopted, error) {
 			return s, fmt.Errorf("cannot keep %s in the repo: Git gives files named .git… a meaning", f.Path)
 		}
 		s.Function, s.Content = "file.managed", f.Content
+		s.Secret = cmp.Or(f.Suspect, survey.Secret(f.Path, f.Content)) // the peel alone knows the secrets of settings
 		s.Source = path.Join("files", adoptedRef, apart.Word(host), f.Path)
 		set(s.args, "source", s.Source)
 	case "directory":
