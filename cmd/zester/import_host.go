@@ -28,6 +28,7 @@ nothing on the hosts. Several targets are joined with or.
 Each line becomes an entry, or a row that says why it does not; their times are
 compared as import crontab does. Tables that the same hosts have are in one
 settings file, whose target is a fact that tells these hosts apart, or a list.
+If a peel did not answer or failed, each target is a list.
 
 Tables have secrets: the peels send them sealed to this command, and only to who
 has the permission to see secrets (zester auth user add --secrets). A line that
@@ -70,7 +71,7 @@ func (a *app) importHosts(ctx context.Context, client *api.Client, expr, out str
 	if err := found.addFacts(ctx, client, expr); err != nil {
 		return err
 	}
-	moved, err := movein.Hosts(found.hosts, expr, time.Now())
+	moved, err := movein.Hosts(found.hosts, found.targets(expr), time.Now())
 	if err != nil {
 		return err
 	}
@@ -85,9 +86,10 @@ func (a *app) importHosts(ctx context.Context, client *api.Client, expr, out str
 
 // A crontabs is what peels answered to cron.tables.
 type crontabs struct {
-	hosts  []movein.Host // sorted by ID
-	failed []string      // peels with the reason
-	silent []target.PeelID
+	hosts   []movein.Host // sorted by ID
+	failed  []string      // peels with the reason
+	silent  []target.PeelID
+	unknown []target.PeelID // in the target
 }
 
 // cronTables runs cron.tables on the peels of a target.
@@ -101,7 +103,7 @@ func (a *app) cronTables(ctx context.Context, client *api.Client, expr string) (
 	if spec.Targets, err = a.resolve(ctx, client, expr); err != nil {
 		return nil, err
 	}
-	found := &crontabs{silent: slices.Clone(spec.Targets)}
+	found := &crontabs{silent: slices.Clone(spec.Targets), unknown: a.dispatching.unknown}
 	if err := a.gather(ctx, client, spec, func(id target.PeelID, r *wire.Return) {
 		found.add(id, secrets.open(r))
 	}); err != nil {
@@ -144,6 +146,17 @@ func cronOf(r *wire.Return) (cron survey.Cron, err error) {
 	return cron, nil
 }
 
+// areAll reports whether each peel of the target sent its tables.
+func (f *crontabs) areAll() bool { return len(f.failed)+len(f.silent)+len(f.unknown) == 0 }
+
+// targets returns an expression for the hosts with tables, empty if only a list tells them from the rest of the target.
+func (f *crontabs) targets(expr string) string {
+	if f.areAll() {
+		return expr
+	}
+	return ""
+}
+
 // addFacts adds what tells the hosts apart.
 func (f *crontabs) addFacts(ctx context.Context, client *api.Client, expr string) error {
 	peels, err := client.PeelsWithFacts(ctx, expr)
@@ -180,6 +193,9 @@ func hostReport(f *crontabs, m movein.Moved) string {
 	}
 	if len(f.silent) > 0 {
 		fmt.Fprintf(&b, "no answer from %s: %s\n", count(len(f.silent), "peel"), some(f.silent))
+	}
+	if m.Entries > 0 && !f.areAll() {
+		b.WriteString("note: top.yaml lists the peels that sent their tables: no other peel gets an entry\n")
 	}
 	return b.String()
 }

@@ -39,10 +39,20 @@ func TestEachPeelIsAHostAFailureOrSilent(t *testing.T) {
 		"failed: b: the tables came without their texts; the bus may have too small a message for them\n" +
 		"failed: c: cannot read the tables: cannot decode survey.Cron: msgpack: unexpected code=a9 decoding map length\n" +
 		"failed: d: no such function \"cron.tables\"\n" +
-		"no answer from 1 peel: e\n"
+		"no answer from 1 peel: e\n" +
+		"note: top.yaml lists the peels that sent their tables: no other peel gets an entry\n"
 	moved := movein.Moved{Tables: 1, Entries: 1, Notes: []movein.HostRow{{Row: movein.Row{File: "a.timer", Reason: "a timer of systemd is left as it is"}, Hosts: []string{"a"}}}}
 	if got := hostReport(f, moved); got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
+	}
+	if expr := f.targets("*"); expr != "" {
+		t.Errorf("the target is %q, which selects peels without tables", expr)
+	}
+	if expr := (&crontabs{hosts: f.hosts}).targets("*"); expr != "*" {
+		t.Errorf("the target is %q, and all peels have sent tables", expr)
+	}
+	if expr := (&crontabs{hosts: f.hosts, unknown: []target.PeelID{"typo-01"}}).targets("a or typo-01"); expr != "" {
+		t.Errorf("the target is %q, which selects a peel that is unknown", expr)
 	}
 }
 

@@ -63,8 +63,8 @@ func looksSecret(text string) bool {
 }
 
 // Hosts turns the tables of hosts into the files of a config repo. Tables that the same hosts have are in one settings
-// file. all is a target expression for the hosts; now is where the proof begins. A line that looks as if it had a
-// secret becomes no entry, and no file has it.
+// file. all is a target expression for the hosts, or empty to have lists of them, see [apart.New]; now is where the
+// proof begins. A line that looks as if it had a secret becomes no entry, and no file has it.
 func Hosts(hosts []Host, all string, now time.Time) (Moved, error) {
 	m := Moved{Files: map[string][]byte{}, Notes: notesOn(hosts)}
 	ids := make([]apart.Host, len(hosts))

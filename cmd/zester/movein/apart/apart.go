@@ -20,7 +20,7 @@ type Host struct {
 
 // Targets knows what tells hosts apart.
 type Targets struct {
-	all   string // an expression for all hosts
+	all   string // an expression for all hosts, empty if there is none
 	ids   []string
 	facts []fact
 }
@@ -31,12 +31,16 @@ type fact struct {
 	hosts      map[int]bool
 }
 
-// New returns the targets of hosts. all is an expression that selects these hosts.
+// New returns the targets of hosts. all is an expression that selects these hosts and no others, or empty: then each
+// target is a list, because a fact may select others too.
 func New(hosts []Host, all string) *Targets {
 	t := &Targets{all: all}
 	at := map[string]int{}
 	for i, h := range hosts {
 		t.ids = append(t.ids, h.ID)
+		if all == "" {
+			continue
+		}
 		for _, name := range Facts {
 			value := strings.ToLower(h.Facts[name])
 			if value == "" || hint(value) != value {
@@ -69,7 +73,7 @@ func Word(id string) string { return hint(strings.ReplaceAll(id, ".", "-")) }
 
 // Of returns an expression for hosts, and a word for it: all, a fact, two facts, or their list.
 func (t *Targets) Of(hosts map[int]bool) (expr, word string) {
-	if len(hosts) == len(t.ids) {
+	if len(hosts) == len(t.ids) && t.all != "" {
 		return t.all, "all"
 	}
 	for _, f := range t.facts {

@@ -46,6 +46,22 @@ func TestHostsAreToldApartByFactsWhereFactsDo(t *testing.T) {
 	}
 }
 
+// A fact, and an expression for all, may select hosts that are not known.
+func TestHostsThatAreNotAllAreListed(t *testing.T) {
+	for _, c := range []struct {
+		hosts      []int
+		expr, word string
+	}{{[]int{0}, "web-01", "web-01"}, {[]int{0, 1, 3}, "L@web-01,web-02,db-02", "3-hosts"}, {[]int{0, 1, 2, 3}, "L@web-01,web-02,db-01.example.org,db-02", "4-hosts"}} {
+		chosen := map[int]bool{}
+		for _, i := range c.hosts {
+			chosen[i] = true
+		}
+		if expr, word := apart.New(hosts, "").Of(chosen); expr != c.expr || word != c.word {
+			t.Errorf("%v: %q, %q", c.hosts, expr, word)
+		}
+	}
+}
+
 func TestHostsWithoutFactsAreListed(t *testing.T) {
 	alike := []apart.Host{{ID: "a.example.org"}, {ID: "b"}, {ID: "c"}}
 	for _, c := range []struct {
