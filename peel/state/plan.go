@@ -53,7 +53,7 @@ func (x *run) plan(ctx context.Context, s *state.State, react bool) ([]host.Step
 	case *state.GitLatest:
 		return x.git.Latest(ctx, a)
 	case *state.ArchiveExtracted:
-		return archive.Store{Dir: filepath.Join(x.o.Dir, "archives")}.Extracted(ctx, x.world, a, x.inputs(s))
+		return x.archives().Extracted(ctx, x.world, a, x.inputs(s), x.claims(a.Path))
 	case *state.SysctlPresent:
 		return system.KernelParameter(ctx, x.world, a)
 	case *state.TimezoneSystem:
@@ -93,6 +93,8 @@ func (x *run) plan(ctx context.Context, s *state.State, react bool) ([]host.Step
 	}
 	return nil, fmt.Errorf("this peel cannot do %s", s.Function)
 }
+
+func (x *run) archives() archive.Store { return archive.Store{Dir: filepath.Join(x.o.Dir, "archives")} }
 
 // program runs a program as a user.
 func (x *run) program(ctx context.Context, user string, env map[string]string, argv ...string) (string, error) {

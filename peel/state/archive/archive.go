@@ -8,9 +8,10 @@
 //   - Files are written as package safefs does, so no user can direct one elsewhere.
 //   - A state holds if the archive is the one that was extracted, and each of its files, directories and links has the
 //     kind, mode, owner, size, target and time of change that it had then. Contents are not read.
+//   - What another state decides of a file, see [Claims], is neither compared nor written.
 //
 // Known gaps: the times of files are those of the extraction. Files that only an earlier archive had stay. Links belong
-// to root.
+// to root. A hard link to a file of another state becomes a copy of what that state wrote.
 package archive
 
 import (
@@ -46,15 +47,15 @@ type stamp struct {
 	Entries []entry `json:"entries"`
 }
 
-// Extracted plans archive.extracted.
+// Extracted plans archive.extracted. claims are those of the other states.
 func (s Store) Extracted(ctx context.Context, w *host.World, a *state.ArchiveExtracted,
-	in file.Inputs,
+	in file.Inputs, claims Claims,
 ) ([]host.Step, error) {
 	want, err := wantedStamp(ctx, w, a)
 	if err != nil {
 		return nil, err
 	}
-	x := extraction{store: s, world: w, args: a, want: want}
+	x := extraction{store: s, world: w, args: a, want: want, claims: claims}
 	if !state.IsRemote(a.Source) {
 		content, err := in.Source(ctx, a.Source)
 		if err != nil {
@@ -75,16 +76,20 @@ func (s Store) Extracted(ctx context.Context, w *host.World, a *state.ArchiveExt
 	if err != nil {
 		return nil, err
 	}
-	why, err := s.differs(w, x.want)
+	why, err := s.differs(w, x.want, claims)
 	if err != nil || why == "" {
 		return steps, err
 	}
-	after := fmt.Sprintf("SHA-256 %.12s…", x.want.SHA256)
-	return append(steps, host.Step{
-		Change:  host.Change{Do: "extract", What: a.Path, Before: why, After: after},
+	extract := host.Step{
+		Change:  host.Change{Do: "extract", What: a.Path, Before: why},
 		Apply:   x.run,
 		Predict: func(w *host.World) { w.Doubt(a.Path, "an archive would be extracted there") },
-	}), nil
+	}
+	extract.Change.After = fmt.Sprintf("SHA-256 %.12s…", x.want.SHA256)
+	if info.Kind == safefs.Directory { // its owner changes last, as run changes those below it
+		return append([]host.Step{extract}, steps...), nil
+	}
+	return append(steps, extract), nil
 }
 
 // wantedStamp returns the stamp of a state without its entries.
@@ -146,7 +151,7 @@ func (s Store) save(done stamp) error {
 }
 
 // differs says in what the host differs from an archive that was extracted, empty if in nothing.
-func (s Store) differs(w *host.World, want stamp) (string, error) {
+func (s Store) differs(w *host.World, want stamp, claims Claims) (string, error) {
 	got, err := s.load(want.Path)
 	switch {
 	case err != nil:
@@ -157,26 +162,34 @@ func (s Store) differs(w *host.World, want stamp) (string, error) {
 		return fmt.Sprintf("SHA-256 %.12s…", got.SHA256), nil
 	}
 	for _, e := range got.Entries {
-		info, err := w.Stat(path.Join(want.Path, e.Name))
+		name := path.Join(want.Path, e.Name)
+		claim := claims.of(name)
+		if claim&Whole != 0 {
+			continue
+		}
+		info, err := w.Stat(name)
 		if err != nil {
 			return "", err
 		}
-		if !e.is(info, want) {
+		if !e.is(info, want, claim) {
 			return e.Name + " differs", nil
 		}
 	}
 	return "", nil
 }
 
-// is reports whether a file is as it was extracted.
-func (e entry) is(info safefs.Info, of stamp) bool {
+// is reports whether a file is as it was extracted, except in what another state claims.
+func (e entry) is(info safefs.Info, of stamp, claim Claim) bool {
+	free := func(c Claim) bool { return claim&c == 0 }
 	switch {
 	case info.Kind != e.Kind:
 		return false
 	case e.Kind == safefs.Symlink:
 		return info.Target == e.Target
-	case info.Mode != e.Mode || info.UID != of.UID || info.GID != of.GID:
+	case free(Mode) && info.Mode != e.Mode, free(User) && info.UID != of.UID, free(Group) && info.GID != of.GID:
 		return false
+	case e.Kind == safefs.Directory:
+		return true
 	}
-	return e.Kind == safefs.Directory || info.Size == e.Size && info.Modified.UnixNano() == e.Modified
+	return !free(Content) || info.Size == e.Size && info.Modified.UnixNano() == e.Modified
 }

@@ -108,13 +108,15 @@ type target struct {
 	dir   string
 	store Store
 	files map[string][]byte
+
+	claims Claims
 }
 
 func newTarget(t *testing.T) *target {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	must(t, err)
-	return &target{t, dir, Store{Dir: dir + "/.archives"}, map[string][]byte{}}
+	return &target{t: t, dir: dir, store: Store{Dir: dir + "/.archives"}, files: map[string][]byte{}}
 }
 
 func (x *target) plan(w *host.World, a state.ArchiveExtracted) ([]host.Step, error) {
@@ -125,7 +127,7 @@ func (x *target) plan(w *host.World, a state.ArchiveExtracted) ([]host.Step, err
 		Source: func(_ context.Context, name string) (file.Content, error) {
 			return file.Content{Data: x.files[name]}, nil
 		},
-	})
+	}, x.claims)
 }
 
 // apply extracts and returns what was done.
@@ -331,6 +333,26 @@ func TestAnArchiveOfAUser(t *testing.T) {
 	x.wants(a, "")
 	x.wants(state.ArchiveExtracted{Source: "files/a.tar"}, "extract") // they are root's without a user
 	x.wants(state.ArchiveExtracted{Source: "files/a.tar"}, "")
+}
+
+// The owner of an archive changes, with directories in directories that have files.
+func TestAnArchiveGetsAnotherOwner(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to make files of other users")
+	}
+	x := newTarget(t)
+	must(t, os.Chmod(x.dir, 0o755))
+	x.files["files/a.tar"] = tarOf(t, "one", release...)
+	x.wants(state.ArchiveExtracted{Source: "files/a.tar"}, "create extract")
+	for _, a := range []state.ArchiveExtracted{
+		{Source: "files/a.tar", User: "nobody"},
+		{Source: "files/a.tar", User: "root"},
+		{Source: "files/a.tar", User: "nobody", Group: "nogroup"},
+		{Source: "files/a.tar", User: "daemon", Group: "daemon"},
+	} {
+		x.wants(a, "extract owner")
+		x.wants(a, "")
+	}
 }
 
 func TestAnArchiveFromHTTPS(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path"
+	"slices"
 
 	"github.com/seed-c01c3da5/zester/peel/state/download"
 	"github.com/seed-c01c3da5/zester/peel/state/host"
@@ -18,11 +19,12 @@ import (
 
 // An extraction brings the files of an archive to the host.
 type extraction struct {
-	store Store
-	world *host.World
-	args  *state.ArchiveExtracted
-	want  stamp
-	data  []byte // the archive, if it is of the config repo
+	store  Store
+	world  *host.World
+	args   *state.ArchiveExtracted
+	want   stamp
+	claims Claims
+	data   []byte // the archive, if it is of the config repo
 }
 
 func (x *extraction) run(ctx context.Context) error {
@@ -73,11 +75,13 @@ func (x *extraction) download(ctx context.Context) (*os.File, error) {
 	return f, nil
 }
 
-// extract writes all entries of a listing, and notes in it how they are on the host.
+// extract writes all entries of a listing, and notes in it how they are on the host. The directories above an entry are
+// before it in the listing. Owners change from the last to the first: [safefs.Dir.Own] refuses a directory of root with
+// files in a directory of a user.
 func (x *extraction) extract(ctx context.Context, from *source, listed *listing) error {
 	for i := range listed.entries {
 		if e := &listed.entries[i]; e.Kind == safefs.Directory {
-			if err := x.in(e, func(d *safefs.Dir, base string) error { return x.directory(d, base, e) }); err != nil {
+			if err := x.in(e, x.makeDirectory); err != nil {
 				return err
 			}
 		}
@@ -87,10 +91,17 @@ func (x *extraction) extract(ctx context.Context, from *source, listed *listing)
 		if err := context.Cause(ctx); err != nil || e.Kind == safefs.Directory {
 			return err
 		}
-		return x.in(e, func(d *safefs.Dir, base string) error { return x.file(d, base, e, content) })
+		return x.in(e, func(d *safefs.Dir, base string, e *entry) error { return x.file(d, base, e, content) })
 	})
 	if err != nil {
 		return err
+	}
+	for i := range slices.Backward(listed.entries) {
+		if e := &listed.entries[i]; e.Kind == safefs.Directory {
+			if err := x.in(e, x.ownDirectory); err != nil {
+				return err
+			}
+		}
 	}
 	d, err := safefs.Open(x.args.Path)
 	if err != nil {
@@ -100,21 +111,27 @@ func (x *extraction) extract(ctx context.Context, from *source, listed *listing)
 	return d.Flush()
 }
 
-// in runs f in the directory of an entry.
-func (x *extraction) in(e *entry, f func(d *safefs.Dir, base string) error) error {
+// claim returns what other states decide of an entry.
+func (x *extraction) claim(e *entry) Claim { return x.claims.of(path.Join(x.args.Path, e.Name)) }
+
+// in runs f in the directory of an entry, unless the entry is another state's.
+func (x *extraction) in(e *entry, f func(d *safefs.Dir, base string, e *entry) error) error {
+	if x.claim(e)&Whole != 0 {
+		return nil
+	}
 	d, base, err := safefs.Parent(path.Join(x.args.Path, e.Name))
 	if err != nil {
 		return err
 	}
 	defer d.Close()
-	return f(d, base)
+	return f(d, base, e)
 }
 
 func (x *extraction) attributes(e *entry) safefs.Attributes {
 	return safefs.Attributes{UID: x.want.UID, GID: x.want.GID, Mode: e.Mode, ModeOnly: true}
 }
 
-func (x *extraction) directory(d *safefs.Dir, base string, e *entry) error {
+func (x *extraction) makeDirectory(d *safefs.Dir, base string, e *entry) error {
 	info, err := d.Stat(base)
 	switch {
 	case err != nil:
@@ -123,10 +140,38 @@ func (x *extraction) directory(d *safefs.Dir, base string, e *entry) error {
 		return d.Mkdir(base, x.attributes(e))
 	case info.Kind != safefs.Directory:
 		return fmt.Errorf("%s is %s, not a directory", path.Join(d.Path(), base), info.Kind)
-	case e.is(info, x.want):
-		return nil
 	}
-	return d.Own(base, x.attributes(e))
+	return nil
+}
+
+// ownDirectory changes owner and mode of a directory, except what another state claims.
+func (x *extraction) ownDirectory(d *safefs.Dir, base string, e *entry) error {
+	info, err := d.Stat(base)
+	claim := x.claim(e)
+	if err != nil || e.is(info, x.want, claim) {
+		return err
+	}
+	a := x.attributes(e)
+	if claim&User != 0 {
+		a.UID = info.UID
+	}
+	if claim&Group != 0 {
+		a.GID = info.GID
+	}
+	if claim&Mode != 0 {
+		a.Mode, a.ModeOnly = info.Mode, false
+	}
+	return d.Own(base, a)
+}
+
+// copy writes the content of another entry to w.
+func (x *extraction) copy(entry string, w io.Writer) error {
+	d, base, err := safefs.Parent(path.Join(x.args.Path, entry))
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Copy(base, w)
 }
 
 // file writes a file or a symbolic link.
@@ -147,9 +192,7 @@ func (x *extraction) file(d *safefs.Dir, base string, e *entry, content io.Reade
 	}
 	fill := func(w io.Writer) error { _, err := io.Copy(w, content); return err }
 	if e.same != "" {
-		fill = func(w io.Writer) error {
-			return x.in(&entry{Name: e.same}, func(d *safefs.Dir, base string) error { return d.Copy(base, w) })
-		}
+		fill = func(w io.Writer) error { return x.copy(e.same, w) }
 	}
 	staged, err := d.StageLoose(base, fill, x.attributes(e))
 	if err != nil {
