@@ -24,6 +24,11 @@ type Attributes struct {
 	ModeOnly bool   // nobody else gets in by an access list
 }
 
+// gives reports whether the attributes let anybody but root do more with a file than it lets them do now.
+func (a Attributes) gives(now Info) bool {
+	return !trusted(a.UID) || a.GID != now.GID || a.Mode&^now.Mode&0o077 != 0
+}
+
 // Extended attributes with the access list of a file, and with the one of new files in a directory.
 const (
 	accessList  = "system.posix_acl_access"
@@ -229,16 +234,18 @@ func (d *Dir) sync() error {
 }
 
 // Own changes owner and mode of a file or directory, "." for the directory itself. It is an error if another user may
-// have brought the file there for what it would get: a file of a third user, or a directory of root with files.
+// have brought the file there for what it would get: a file of a third user, or a directory of root with files. Such a
+// directory may get fewer rights for root and its group.
 func (d *Dir) Own(name string, a Attributes) error {
 	f, info, err := d.open(name, unix.O_RDONLY)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = f.Close() }()
-	isOpen := !trusted(d.info.UID) || othersWrite(d.info) && d.info.Mode&unix.S_ISVTX == 0
-	isFull := !trusted(d.info.UID) && info.Kind == Directory && !isEmpty(int(f.Fd()))
-	if isOpen && info.UID != d.info.UID && (!trusted(info.UID) || isFull) {
+	isOpen := name != "." && (!trusted(d.info.UID) || othersWrite(d.info) && d.info.Mode&unix.S_ISVTX == 0)
+	isFull := trusted(info.UID) && info.Kind == Directory && !isEmpty(int(f.Fd()))
+	isForeign := !trusted(info.UID) && info.UID != d.info.UID
+	if isOpen && (isForeign || isFull && a.gives(info)) {
 		const text = "it belongs to user %d, and others may have moved it there to have its owner or mode changed"
 		why := fmt.Sprintf(text, info.UID)
 		return &UnsafeError{path.Join(d.path, name), why, false}

@@ -203,6 +203,27 @@ func TestRootMayWorkInTheDirectoryOfAUser(t *testing.T) {
 	}
 }
 
+// A member of the group of a directory has moved a directory of root to the path that a state is about.
+func TestADirectoryOfRootThatAGroupMayMoveIsNotGivenAway(t *testing.T) {
+	srv := home(t, temp(t), 0)
+	must(t, os.Chmod(srv, 0o775|os.ModeSetgid))
+	app := filepath.Join(srv, "app")
+	must(t, os.Mkdir(app, 0o750))
+	write(t, filepath.Join(app, "key"), "of root")
+	d, err := Open(srv)
+	must(t, err)
+	defer d.Close()
+	for _, a := range []Attributes{{UID: 1234, Mode: 0o750}, {GID: 1234, Mode: 0o750}, {Mode: 0o755}} {
+		if err := d.Own("app", a); !isUnsafe(err) {
+			t.Errorf("%+v: %v", a, err)
+		}
+	}
+	must(t, d.Own("app", Attributes{Mode: 0o700}))
+	must(t, d.Own(".", Attributes{GID: 1234, Mode: 0o2775}))
+	must(t, os.Remove(filepath.Join(app, "key")))
+	must(t, d.Own("app", Attributes{UID: 1234, Mode: 0o755}))
+}
+
 func TestADirectoryThatEverybodyWritesLeadsToNobodyElse(t *testing.T) {
 	dir := temp(t)
 	h := home(t, dir, 0)
