@@ -93,8 +93,10 @@ func get(ctx context.Context, u *url.URL, sum string, w io.Writer) error {
 	return nil
 }
 
-// mayRedirect refuses a redirect to another scheme, and too many.
+// mayRedirect refuses a redirect to another scheme, and too many. The next host does not get the address, which may
+// have a token.
 func mayRedirect(next *http.Request, before []*http.Request) error {
+	next.Header.Del("Referer")
 	switch {
 	case next.URL.Scheme != "https":
 		return fmt.Errorf("the server redirects to %s, which is not https", shown(next.URL))

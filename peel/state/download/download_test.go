@@ -38,7 +38,12 @@ func TestAFileIsDownloadedWithItsHash(t *testing.T) {
 		case "/f":
 			fmt.Fprint(w, "content")
 		case "/moved":
-			http.Redirect(w, r, "/f", http.StatusFound)
+			http.Redirect(w, r, "/next", http.StatusFound)
+		case "/next":
+			if from := r.Referer(); from != "" {
+				t.Errorf("the next host gets the address %s", from)
+			}
+			fmt.Fprint(w, "content")
 		case "/plain":
 			http.Redirect(w, r, "http://127.0.0.1/f?token=geheim", http.StatusFound)
 		case "/loop":
