@@ -179,6 +179,45 @@ func TestAnIDThatIsTakenIsRefused(t *testing.T) {
 	})
 }
 
+// Bob asks for exactly what alice asks for, under the ID of her job, at each step of its dispatch, while it runs, and when it
+// has ended.
+func TestAJobIsOfTheUserWhoAskedForItAtEveryStep(t *testing.T) {
+	for _, step := range append(slices.Clone(dispatch.Steps), "it runs", "it has ended") {
+		t.Run(step, func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *system) {
+				bob := s.bus.Conn(t, grants.RoleOperator, "bob")
+				spec := ask(func(j *job.Spec) { j.Timeout = time.Minute }, "a")
+				asked := make(chan error, 10)
+				begin := func() { _, err := s.request(bob, "bob", spec); asked <- err }
+				reached := false
+				s.hook = func(at string) {
+					if at == step && !reached {
+						reached = true
+						go begin()
+						time.Sleep(100 * time.Millisecond) // the request of bob comes first
+					}
+				}
+				s.master("m1")
+				s.peel("a", func(p *peel, r wire.Request) { p.ack(r) })
+				if _, err := s.request(s.alice, "alice", spec); err != nil {
+					t.Fatal(err)
+				}
+				if step == "it has ended" {
+					time.Sleep(5 * time.Minute)
+				}
+				if !reached {
+					begin()
+				}
+				time.Sleep(5 * time.Minute)
+				wantCode(t, <-asked, "409")
+				if j := s.record(spec.JID); j.User != "alice" {
+					t.Errorf("the job is of %s", j.User)
+				}
+			})
+		})
+	}
+}
+
 func TestALiveClaimOfAnotherMasterIsItsOwn(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
 		_, stop := s.master("m1")
