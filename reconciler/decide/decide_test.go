@@ -536,3 +536,24 @@ func TestTheGenerationOfTheLastDocumentIsNoted(t *testing.T) {
 		}
 	}
 }
+
+// Of two that hold a head back the first one is told: a person who ends it sees the second one next.
+func TestTheFirstOfTwoReasonsIsTold(t *testing.T) {
+	holds := []struct {
+		reason Reason
+		cond   cond
+	}{
+		{revisionPinned, pinned(false)}, {branchNotRead, head(0)}, {rolledBack, skipped}, {updatesPaused, paused}, {headRefused, judged(broken)},
+	}
+	for i, first := range holds {
+		for _, second := range holds[i+1:] {
+			s := stateOf(head(2), second.cond, first.cond, served(0))
+			if second.reason == branchNotRead || first.reason == branchNotRead {
+				head(0)(s)
+			}
+			if a := Next(s); a.Kind != DoNothing || a.Reason != first.reason {
+				t.Errorf("%s and %s: %+v", first.reason, second.reason, a)
+			}
+		}
+	}
+}
