@@ -194,3 +194,59 @@ func (h *host) startedBy(name string, step time.Duration) (at []string) {
 	}
 	return at
 }
+
+// The clock was set back, and a kill comes as a run begins: the run is the last one, although the one before it began at a
+// later time of the clock.
+func TestTheLastRunIsTheLastAlsoAfterTheClockWasSetBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		var clock tamper
+		o := scheduler.Options{StateFile: filepath.Join(t.TempDir(), "state"), Zone: time.UTC}
+		o.Boot = func() (string, time.Duration) { return "a", time.Since(begin) }
+		set := parse(t, "e: {module: test.ping, interval: 20m}\nother: {module: test.ping, interval: 39m59s500ms}") // written just before
+		h := clock.host(t, o)
+		h.apply(set)
+		time.Sleep(30 * time.Minute)
+		clock.set(-5 * time.Hour)
+		h.mu.Lock()
+		h.takes["e"] = time.Hour
+		h.mu.Unlock()
+		time.Sleep(10*time.Minute + 100*time.Millisecond)
+		killed := crash(t, o)
+		h.stop()
+		h.shut()
+		h = clock.host(t, killed)
+		defer h.shut()
+		h.apply(set)
+		want := begin.Add(40*time.Minute - 5*time.Hour)
+		if e := h.entry("e"); !e.Started.Equal(want) || !e.Fired.Equal(want) || e.Interrupted != 1 {
+			t.Errorf("it began at %v, fired at %v, want %v; %d were interrupted", e.Started, e.Fired, want, e.Interrupted)
+		}
+		time.Sleep(20 * time.Minute)
+		h.expectNominal("e", "31 20:00")
+	})
+}
+
+// A pause ends, and an interval from start to start goes on as if there had been none, also if the clock was set in it.
+func TestAnIntervalFromStartToStartKeepsItsTimesOverAPause(t *testing.T) {
+	for _, step := range []time.Duration{-5 * time.Hour, 0, 5 * time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			var clock tamper
+			h := clock.host(t, scheduler.Options{Zone: time.UTC})
+			defer h.shut()
+			h.apply(one(t, "interval: 35m, interval_from: start"))
+			time.Sleep(40 * time.Minute)
+			if err := h.Pause(t.Context(), "e", scheduler.Override{}); err != nil {
+				t.Fatal(err)
+			}
+			clock.set(step)
+			time.Sleep(10 * time.Minute)
+			if err := h.Resume(t.Context(), "e", "ada"); err != nil {
+				t.Fatal(err)
+			}
+			if e := h.entry("e"); !e.NextNominal.Equal(h.begin.Add(70*time.Minute + step)) {
+				t.Errorf("after a step of %v the next fire is at %v", step, e.NextNominal)
+			}
+		})
+	}
+}
