@@ -135,6 +135,9 @@ func managed(c *conversion) error {
 		return nil
 	}
 	if value, ok := c.take("source"); ok {
+		if isRemote, err := c.fromWeb(value); err != nil || isRemote {
+			return err
+		}
 		return c.fromSource(value)
 	}
 	if key, err := c.takeText("contents_pillar"); err != nil {

@@ -197,6 +197,23 @@ var lines = []line{
       line: a.b=c
       match: ^\s*(#\s*)?a\.b\s*=
 `},
+	{"file.managed", "/f", `"source": "https://e.org/x", "source_hash": "sha256=0123456789abcdef0123456789abcdef0123456789abcdef0123456789ABCDEF", "mode": 644`, `
+  id:
+    file.managed:
+      path: /f
+      source: https://e.org/x
+      sha256: 0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef
+      mode: "0644"
+`},
+	{"archive.extracted", "/opt/x", `"source": ["https://e.org/x.tar.gz"], "source_hash": "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", "options": "--strip-components=1", "user": "root", "enforce_toplevel": false`, `
+  id:
+    archive.extracted:
+      path: /opt/x
+      source: https://e.org/x.tar.gz
+      sha256: 0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef
+      strip: 1
+      user: root
+`},
 	{"ini.options_present", "/f", `"separator": " ", "sections": {"Port": 22, "Host": "a"}`, `
   id:
     file.line:

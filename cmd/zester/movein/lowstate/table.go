@@ -69,7 +69,10 @@ var rules = map[string]rule{
 	"file.symlink": {function: "file.symlink", main: "path", args: map[string]argument{
 		"target": {"target", asText}, "makedirs": {"makedirs", asBool}, "force": {"force", asBool},
 	}, before: root},
-	"file.absent":         {function: "file.absent", main: "path"},
+	"file.absent": {function: "file.absent", main: "path"},
+	"archive.extracted": {function: "archive.extracted", main: "path", args: map[string]argument{
+		"user": {"user", asText}, "group": {"group", asText}, "makedirs": {"makedirs", asBool},
+	}, before: archive},
 	"file.touch":          {function: "file.managed", main: "path", args: owner, fixed: onlyMade},
 	"file.exists":         {function: "cmd.run", before: exists, args: map[string]argument{"makedirs": {"", dropped}}},
 	"file.append":         {function: "file.line", main: "path", before: appended},
