@@ -157,7 +157,7 @@ func TestWhatHasNoCounterpart(t *testing.T) {
 		`"state": "cmd", "fun": "run", "require": [{"pkg": "none"}]`:                             "a requisite that names no state",
 		`"state": "cmd", "fun": "run", "prereq": [{"pkg": "x"}]`:                                 "argument prereq",
 		`"state": "cmd", "fun": "wait"`:                                                          "a wait without watch",
-		`"state": "file", "fun": "managed", "source": "https://e.org/x"`:                         "argument source_hash: not a SHA-256 in the declaration itself, which a source from https needs",
+		`"state": "file", "fun": "managed", "source": "https://e.org/x"`:                         "argument source_hash: not a SHA-256 in digits, which a source from https needs",
 		`"state": "file", "fun": "managed", "source": "http://e.org/x"`:                          "argument source: a file that is not salt://",
 		`"state": "archive", "fun": "extracted", "source": "salt://a.tar", "options": "v"`:       "argument options: not --strip-components",
 		`"state": "archive", "fun": "extracted", "source": "salt://none.tar"`:                    "argument source: a file that is not below --roots",

@@ -20,7 +20,7 @@ func (c *conversion) fromWeb(value any) (ok bool, err error) {
 	}
 	sum := strings.ToLower(strings.TrimPrefix(strings.TrimPrefix(hash, "sha256="), "sha256:"))
 	if len(sum) != 64 || strings.Trim(sum, "0123456789abcdef") != "" {
-		return true, refuse("argument source_hash: not a SHA-256 in the declaration itself, which a source from https needs")
+		return true, refuse("argument source_hash: not a SHA-256 in digits, which a source from https needs")
 	}
 	c.args["source"], c.args["sha256"] = names[0], sum
 	return true, nil
