@@ -9,6 +9,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/status"
 )
 
 // For returns an asker in the name of a user whom this master has authenticated. Masters see and record the user as one
@@ -60,6 +61,13 @@ func (a *asker) Ask(ctx context.Context, noun, verb string, question, answer any
 			Msg:  "cannot read the reply of " + leader + ": " + err.Error(),
 			Err:  err,
 		}
+	}
+	if sync, ok := answer.(*status.Sync); ok && sync.HostCounts != nil {
+		isLimited, err := a.s.isLimited(ctx, a.from)
+		if err != nil || isLimited {
+			sync.HostCounts = nil // they are of all peels
+		}
+		return err
 	}
 	return nil
 }

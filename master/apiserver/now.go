@@ -49,7 +49,7 @@ func (s *Server) now(ctx context.Context, from grants.Caller, _ api.None) (*api.
 	} else {
 		a.Day.Value = day
 	}
-	a.Sync = s.syncFor(ctx, from)
+	a.Sync = api.SyncStatus.Extra(ctx, by, api.None{})
 	a.Alerts = api.AlertList.Extra(ctx, by, api.AlertsRequest{})
 	held := api.HoldList.Extra(ctx, by, api.HoldQuery{})
 	enrolled := s.pendingFor(ctx, from)
@@ -77,7 +77,7 @@ func (s *Server) Approvals(ctx context.Context, from grants.Caller) (reply *api.
 func (s *Server) approvals(ctx context.Context, from grants.Caller, _ api.None) (*api.Approvals, error) {
 	by := s.For(from)
 	held := api.HoldList.Extra(ctx, by, api.HoldQuery{})
-	sync := s.syncFor(ctx, from)
+	sync := api.SyncStatus.Extra(ctx, by, api.None{})
 	enrolled := s.pendingFor(ctx, from)
 	a := &api.Approvals{Waiting: waitingOf(sync.Value, held.Value, enrolled.Value), Held: []api.HoldAction{}}
 	if held.Value != nil {
@@ -90,20 +90,6 @@ func (s *Server) approvals(ctx context.Context, from grants.Caller, _ api.None) 
 // missing returns the errors that are not empty.
 func missing(errors ...string) []string {
 	return slices.DeleteFunc(errors, func(text string) bool { return text == "" })
-}
-
-// syncFor returns how far the fleet is with the config repo. Callers with limits get no counts of hosts, which are of
-// all peels.
-func (s *Server) syncFor(ctx context.Context, from grants.Caller) api.Extra[status.Sync] {
-	isLimited, err := s.isLimited(ctx, from)
-	if err != nil {
-		return api.Extra[status.Sync]{Error: err.Error()}
-	}
-	sync := api.SyncStatus.Extra(ctx, s.For(from), api.None{})
-	if isLimited && sync.Value != nil {
-		sync.Value.HostCounts = nil
-	}
-	return sync
 }
 
 // pendingFor returns the hosts that ask to join. It is empty for callers who may not list them.

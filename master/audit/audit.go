@@ -104,16 +104,18 @@ func Bounded(s string, most int) string {
 
 // A Query asks for entries: the newest, or with After those that follow one.
 type Query struct {
-	After  uint64    `json:"after,omitempty"`  // entries later than this one, oldest first
-	Before uint64    `json:"before,omitempty"` // entries earlier than this one, newest first; 0: from the end
-	Follow bool      `json:"follow,omitempty"` // oldest first, also where After is 0
-	Limit  int       `json:"limit,omitempty"`  // entries; 0: 50, 500 at most
-	User   string    `json:"user,omitempty"`
-	Action string    `json:"action,omitempty"` // or its noun
-	Target string    `json:"target,omitempty"` // part of the target, or the ID of a peel that the entry names
-	Result Result    `json:"result,omitempty"`
-	Since  time.Time `json:"since,omitzero"`
-	Until  time.Time `json:"until,omitzero"`
+	After  uint64 `json:"after,omitempty"`  // entries later than this one, oldest first
+	Before uint64 `json:"before,omitempty"` // entries earlier than this one, newest first; 0: from the end
+	Follow bool   `json:"follow,omitempty"` // oldest first, also where After is 0
+	Limit  int    `json:"limit,omitempty"`  // entries; 0: 50, 500 at most
+	User   string `json:"user,omitempty"`
+	Action string `json:"action,omitempty"` // or its noun
+	Target string `json:"target,omitempty"` // part of the target, or the ID of a peel that the entry names
+	Result Result `json:"result,omitempty"`
+	// NoLogins leaves out the codes and sessions of the console that were made: the actions session.create and begin.
+	NoLogins bool      `json:"no_logins,omitempty"`
+	Since    time.Time `json:"since,omitzero"`
+	Until    time.Time `json:"until,omitzero"`
 	// Lines asks for the entries as they are stored, from After on. It goes with After and Limit alone.
 	Lines bool `json:"lines,omitempty"`
 }

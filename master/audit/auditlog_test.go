@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -112,7 +113,19 @@ func TestPagesAndFilters(t *testing.T) {
 				t.Errorf("%+v: %q, more %v; want %q, %v", c.q, got, page.More, c.want, c.more)
 			}
 		}
-		for q := (audit.Query{Limit: 4}); ; {
+		for action, err := range map[string]error{"session.begin": nil, "session.create": nil, "session.end": nil, "session.delete": errors.New("no")} {
+			l.Write(t.Context(), audit.Entry{Action: action, Target: action}.Ended(err, false).By(grants.Caller{User: "eve"}))
+		}
+		l.Write(t.Context(), audit.Entry{Action: "session.begin", Target: "refused"}.Ended(grants.ErrNotAllowed, true).By(grants.Caller{User: "eve"}))
+		var left []string
+		for _, e := range list(t, l, audit.Query{User: "eve", NoLogins: true}).Entries {
+			left = append(left, e.Target)
+		}
+		slices.Sort(left)
+		if !slices.Equal(left, []string{"refused", "session.delete", "session.end"}) {
+			t.Errorf("without logins: %q", left)
+		}
+		for q := (audit.Query{Limit: 4, Before: 7}); ; {
 			page := list(t, l, q)
 			if q.Before = page.Next; !page.More {
 				if told(page.Entries) != "t1 t0" {

@@ -36,6 +36,7 @@ func matches(q *Query, e *Entry) bool {
 		(q.Action == "" || e.Action == q.Action || noun == q.Action) &&
 		(strings.Contains(e.Target, q.Target) || slices.Contains(e.Peels, q.Target)) &&
 		(q.Result == "" || e.Result == q.Result) &&
+		!(q.NoLogins && e.Result == Done && (e.Action == "session.create" || e.Action == "session.begin")) &&
 		(q.Since.IsZero() || !e.Time.Before(q.Since)) && (q.Until.IsZero() || e.Time.Before(q.Until))
 }
 

@@ -100,10 +100,13 @@ func cancelJob(v *visit) (string, error) {
 // A dispatch is the form of a new job, as it was filled in.
 type dispatch struct {
 	target, function, args, batch, reason string
+	note                                  string // what else happens, for the form alone
 }
 
 func readDispatch(get func(string) string) dispatch {
-	return dispatch{get("target"), get("function"), get("args"), get("batch"), get("reason")}
+	return dispatch{
+		target: get("target"), function: get("function"), args: get("args"), batch: get("batch"), reason: get("reason"),
+	}
 }
 
 func (d dispatch) fields() []page.Field {
@@ -186,6 +189,7 @@ func newJob(v *visit, d dispatch, refused error) (*shown, error) {
 			if known, ok := catalogue.Lookup(d.function); ok {
 				f.Does = known.Doc
 			}
+			f.Note = d.note
 		case refused == nil:
 			refused = err
 		case statusOf(refused) == http.StatusServiceUnavailable:

@@ -74,7 +74,10 @@ func applyStates(v *visit) (*shown, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := dispatch{function: "state.highstate"}
+	d := dispatch{
+		function: "state.highstate",
+		note:     "all states of these hosts run, not this one alone: a peel can run whole settings files, and no part of one",
+	}
 	if r.State != "" {
 		d.reason = "put back " + r.State
 	}

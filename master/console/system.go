@@ -164,6 +164,7 @@ func showAccess(v *visit) (*shown, error) {
 
 func showAudit(v *visit) (*shown, error) {
 	q := audit.Query{User: v.query("user"), Action: v.query("action")}
+	q.NoLogins = v.query("logins") == "" && q.Action == ""
 	if before := v.query("before"); before != "" {
 		var err error
 		if q.Before, err = strconv.ParseUint(before, 10, 64); err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/service"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/archive"
@@ -55,8 +56,13 @@ func (s *Service) Status() *status.Sync {
 	return &sync
 }
 
-func (s *Service) status(context.Context, *service.Call, api.None) (*status.Sync, error) {
-	return s.Status(), nil
+// status leaves out the counts of hosts for callers with limits, because they are of all peels.
+func (s *Service) status(_ context.Context, c *service.Call, _ api.None) (*status.Sync, error) {
+	now := *s.Status()
+	if c.From.Role == grants.RoleLimited {
+		now.HostCounts = nil
+	}
+	return &now, nil
 }
 
 func (s *Service) history(ctx context.Context, _ *service.Call, _ api.None) (*status.History, error) {

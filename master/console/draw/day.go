@@ -171,14 +171,14 @@ func (d *Day) grid(c *canvas) {
 	for i := range d.columns() {
 		at := a.from.Add(time.Duration(i) * d.step())
 		local := at.In(cmp.Or(d.Zone, time.UTC))
-		word, opt := local.Format("15:04"), " opt"
+		word, opt := local.Format("15:04"), " opt" // on narrow screens what is opt is left out
 		switch {
 		case d.step() >= 24*time.Hour && i%7 == 0:
 			word, opt = local.Format("2 Jan"), ""
 		case d.step() >= 24*time.Hour || local.Hour()%6 != 0 || i == 0:
 			continue
 		case local.Hour() == 0:
-			word, opt = local.Format("Mon 15:04"), ""
+			word, opt = local.Format("Mon")+`<tspan class="ax opt">`+local.Format(" 15:04")+"</tspan>", ""
 		case local.Hour() == 12:
 			opt = ""
 		}

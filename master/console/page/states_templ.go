@@ -570,8 +570,8 @@ func statesAnswer(v *view.States) string {
 	switch n := v.Differ(); {
 	case len(v.Counts) == 0 && (len(v.Peels) > 0 || v.Groups != nil && len(v.Groups.Groups) > 0):
 		return "It is not known yet which hosts differ from Git"
-	case v.Total() == 0:
-		return "No host has states"
+	case v.Total() == 0: // no host has states, or the counts are not for the reader
+		return "No host is known to differ from Git"
 	case n > 0:
 		return fmt.Sprintf("%s of %s differ from Git", Number(n), Plural(v.Total(), "host"))
 	}

@@ -27,6 +27,6 @@ func NowOf(ctx context.Context, by api.Asker) (*Now, error) {
 	return &Now{
 		Now:     now,
 		History: api.SyncHistory.Extra(ctx, by, api.None{}),
-		Audit:   api.AuditList.Extra(ctx, by, audit.Query{Limit: auditTail}),
+		Audit:   api.AuditList.Extra(ctx, by, audit.Query{Limit: auditTail, NoLogins: true}),
 	}, nil
 }
