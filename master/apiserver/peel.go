@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/seed-c01c3da5/zester/master/api"
@@ -153,11 +154,13 @@ func settingsOf(values map[string]any, origins map[string]settings.Origin) (rows
 		if o, ok := origins[origin]; ok && origin != "" {
 			row.Origin = &o
 		}
-		var text []byte
-		if text, err = json.Marshal(value); err != nil {
+		var text strings.Builder
+		enc := json.NewEncoder(&text)
+		enc.SetEscapeHTML(false)
+		if err = enc.Encode(value); err != nil {
 			return
 		}
-		row.Value = head(string(text))
+		row.Value = head(strings.TrimSuffix(text.String(), "\n"))
 		rows = append(rows, row)
 	}
 	for _, key := range slices.Sorted(maps.Keys(values)) {

@@ -12,7 +12,7 @@ import (
 func TestSettingsAreRowsWithTheirOrigins(t *testing.T) {
 	values := map[string]any{
 		"_states":  map[string]any{"files": "sealed"},
-		"region":   "east",
+		"region":   "<east>",
 		"schedule": map[string]any{"backup": map[string]any{"interval": "1h"}, "other": nil},
 		"states":   map[string]any{"backup": strings.Repeat("é", api.MaxPeelValue+1)},
 	}
@@ -31,6 +31,9 @@ func TestSettingsAreRowsWithTheirOrigins(t *testing.T) {
 	}
 	if want := "region ,schedule:backup a.yaml,schedule:other ,states:backup b.yaml"; strings.Join(got, ",") != want {
 		t.Errorf("%q, want %q", got, want)
+	}
+	if rows[0].Value != `"<east>"` {
+		t.Errorf("a value: %s", rows[0].Value)
 	}
 	if v := rows[3].Value; len([]rune(v)) != api.MaxPeelValue || !strings.HasSuffix(v, "é…") {
 		t.Errorf("a long value: %q", v)

@@ -134,6 +134,7 @@ func (f *fleet) mark(t *testing.T) []string {
     interval: 10s
     run_on_start: true
     return_job: true
+note: ` + yaml(markedBy("setting")) + `
 `
 	author := worktree.Author{Name: strings.NewReplacer("<", "", ">", "").Replace(markedBy("author")), Email: "ada@example.com"}
 	if _, err := f.work.Commit(markedBy("commit"), map[string][]byte{"settings/all.yaml": []byte(entries)}, author); err != nil {
@@ -155,6 +156,13 @@ func (f *fleet) mark(t *testing.T) []string {
 		t.Fatal(err)
 	}
 	f.ends(t, jid, job.Complete)
+	code := url.Values{"code": {f.code(t, f.people["ann"]).Code}}
+	login := f.browse(t).send(http.MethodPost, "/login", code, map[string]string{
+		"Origin": "https://" + f.address, "Sec-Fetch-Site": "same-origin", "User-Agent": markedBy("browser"),
+	})
+	if login.status != http.StatusSeeOther {
+		t.Fatalf("a login with a marked user agent: %d", login.status)
+	}
 	_, err = api.HoldAdd.Ask(t.Context(), f.people["lee"], api.HoldAddRequest{
 		Kind: api.HoldDispatch, Target: "web-01", Hash: audit.PeelsHash([]target.PeelID{"web-01"}), Module: "test.echo",
 		Args: map[string]any{"text": markedBy("claim")}, Reason: markedBy("assistant"), Agent: markedBy("agent"),
@@ -176,7 +184,7 @@ func (f *fleet) mark(t *testing.T) []string {
 	if err != nil || !s.Is(status.CompileFailed) {
 		t.Fatalf("the bad commit is not refused: %+v, %v", s, err)
 	}
-	return []string{"failure", "author", "commit", "output", "reason", "claim", "assistant", "agent", "match", "silence", "entry"}
+	return []string{"failure", "author", "commit", "output", "reason", "claim", "assistant", "agent", "match", "silence", "entry", "setting", "browser", "fact"}
 }
 
 // yaml quotes a text.

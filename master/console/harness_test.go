@@ -188,7 +188,7 @@ func (f *fleet) peel(t *testing.T, ctx context.Context, g *errgroup.Group, id ta
 		t.Fatal(err)
 	}
 	p, err := peel.New(peel.Options{
-		ID: id, DataDir: filepath.Join(f.dir, string(id)), URL: f.bus, CA: f.ca(),
+		ID: id, DataDir: filepath.Join(f.dir, string(id)), URL: f.bus, CA: f.ca(), Facts: target.Facts{"owner": markedBy("fact")},
 		Connect: []nats.Option{nats.UserCredentialBytes(creds)},
 	})
 	if err != nil {
