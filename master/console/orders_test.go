@@ -132,7 +132,13 @@ func aPause(t *testing.T, f *fleet) {
 	b.get("/commits/"+sha[:7]).has(t, `data-testid="commit-verdict"`, "is in force on 2 of 2 peels")
 
 	b.get("/system/audit?user=ann&action=sync").has(t, "sync.pause", "operator, 127.0.0.1, console")
-	f.login(t, "eve").get("/system/audit").has(t, "session.begin")
+	eve := f.login(t, "eve")
+	eve.get("/system/audit?logins=yes").has(t, "session.begin")
+	short := eve.get("/system/audit")
+	short.has(t, "Without logins.", "sync.pause")
+	if strings.Contains(short.body, "session.begin") {
+		t.Error("the page of the audit log has logins")
+	}
 	b.get("/system").has(t, "The masters and their bus are well", "KV_settings")
 	b.get("/system/access").has(t, "eve", "ci", "read, dispatch")
 	b.get("/me").has(t, `data-testid="session"`, `data-testid="logout-all"`)
