@@ -76,7 +76,7 @@ func applyStates(v *visit) (*shown, error) {
 	}
 	d := dispatch{
 		function: "state.highstate",
-		note:     "all states of these hosts run, not this one alone: a peel can run whole settings files, and no part of one",
+		note:     "all states of these hosts run, not this one alone: a peel runs whole settings files, no part of one",
 	}
 	if r.State != "" {
 		d.reason = "put back " + r.State
