@@ -3,7 +3,7 @@ import createClient from "openapi-fetch";
 import type { paths } from "./api.d.ts";
 
 const api = createClient<paths>({
-  baseUrl: process.env.API!,
+  baseUrl: new URL(process.env.API!).origin,
   headers: { Authorization: `Bearer ${process.env.TOKEN}` },
 });
 
@@ -12,16 +12,16 @@ function must<T>(what: string, answer: { data?: T; error?: unknown }): T {
   return answer.data;
 }
 
-const peels = must("peels", await api.GET("/peels"));
+const peels = must("peels", await api.GET("/api/v1/peels"));
 console.log("peels:", peels.peels.map((p) => p.id).join(" "));
-const job = must("job", await api.POST("/jobs", { body: { target: "web-*", function: "test.ping" } }));
+const job = must("job", await api.POST("/api/v1/jobs", { body: { target: "web-*", function: "test.ping" } }));
 for (;;) {
-  const now = must("status", await api.GET("/jobs/{jid}", { params: { path: { jid: job.jid } } }));
+  const now = must("status", await api.GET("/api/v1/jobs/{jid}", { params: { path: { jid: job.jid } } }));
   if (now.status === "complete") break;
   if (now.status === "failed") throw new Error("the job failed");
 }
-const returns = must("returns", await api.GET("/jobs/{jid}/returns", { params: { path: { jid: job.jid } } }));
+const returns = must("returns", await api.GET("/api/v1/jobs/{jid}/returns", { params: { path: { jid: job.jid } } }));
 console.log("returns:", returns.returns.length);
-const missing = await api.GET("/peels/{peel}", { params: { path: { peel: "nobody" } } });
+const missing = await api.GET("/api/v1/peels/{id}", { params: { path: { id: "nobody" } } });
 if (missing.error === undefined) throw new Error("a peel that is not there was found");
 console.log("missing:", missing.error.status, missing.error.detail);
