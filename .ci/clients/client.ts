@@ -21,7 +21,7 @@ for (;;) {
   if (now.status === "failed") throw new Error("the job failed");
 }
 const returns = must("returns", await api.GET("/api/v1/jobs/{jid}/returns", { params: { path: { jid: job.jid } } }));
-console.log("returns:", returns.returns.length);
+console.log("returns:", returns.rows.length);
 const missing = await api.GET("/api/v1/peels/{id}", { params: { path: { id: "nobody" } } });
 if (missing.error === undefined) throw new Error("a peel that is not there was found");
 console.log("missing:", missing.error.status, missing.error.detail);
