@@ -34,7 +34,7 @@ func (s *services) alerts() *alert.Engine {
 		Runs:      s.table.Runs,
 		Cause:     s.table.Cause,
 		Stored:    s.stored.Err,
-		Within:    s.judge.within,
+		Within:    s.judge.reach().Of,
 		Audit:     s.audit,
 		Log:       m.log,
 		Metrics:   m.o.Metrics,

@@ -3,7 +3,6 @@ package master
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/seed-c01c3da5/zester/master/auth/access"
@@ -12,6 +11,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/token"
 	"github.com/seed-c01c3da5/zester/master/auth/user"
 	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/master/reach"
 	"github.com/seed-c01c3da5/zester/peel/catalogue"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -51,28 +51,9 @@ func (j judge) allowOne(ctx context.Context, from grants.Caller, on access.On, s
 	return j.users.Allow(ctx, from, on, j.selects)
 }
 
-// within returns the peels within the limits of a caller, sorted; all is true if they have no limit.
-func (j judge) within(ctx context.Context, from grants.Caller) (peels []target.PeelID, all bool, err error) {
-	var rules []access.Rule
-	who := access.Who{Name: from.User}
-	if token, ok := credential.TokenNameOf(from.User); ok {
-		var limits grants.Limits
-		limits, err = j.tokens.Limits(ctx, token)
-		rules = []access.Rule{limits.Rule(from.User)}
-	} else {
-		who, rules, err = j.users.Rules(ctx, from)
-	}
-	if err != nil {
-		return nil, false, err
-	}
-	selected := map[string][]target.PeelID{}
-	for _, expr := range access.Targets(rules, who) {
-		if selected[expr], err = j.selects(ctx, expr); err != nil {
-			return nil, false, fmt.Errorf("the limits of %s cannot be checked: %w", from.User, err)
-		}
-	}
-	peels, all = access.Reach(rules, who, selected)
-	return peels, all, nil
+// reach says about which peels a caller may read.
+func (j judge) reach() reach.Reach {
+	return reach.Reach{Users: j.users, Tokens: j.tokens, Select: j.selects}
 }
 
 // checkNotRevoked returns [grants.ErrNotAllowed] if a person or a token was revoked. It reads the buckets.

@@ -203,7 +203,7 @@ func (s *services) newServer() (*apiserver.Server, error) {
 		Stored:    s.stored.Err,
 		Readable:  s.judge.readable,
 		Allow:     s.judge.allow,
-		Within:    s.judge.within,
+		Within:    s.judge.reach().Of,
 		Coverage:  s.table,
 		ID:        s.m.o.ID,
 		Log:       s.m.log,

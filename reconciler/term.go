@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/fleet"
 	"github.com/seed-c01c3da5/zester/master/notify"
+	"github.com/seed-c01c3da5/zester/master/reach"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/archive"
 	"github.com/seed-c01c3da5/zester/reconciler/content"
@@ -128,10 +129,14 @@ func (t *term) load(ctx context.Context, own record.Source, checkLease func() er
 		Record: last, RepublishAt: time.Now().Add(republishEvery),
 	}
 	t.loop.show()
+	readers, err := reach.Open(ctx, t.js, t.fleet.Index())
+	if err != nil {
+		return err
+	}
 	t.control = &control.Service{
 		NC: t.nc, JS: t.js, Orders: t.loop.orders, Newest: t.loop.newest.Load, Archive: t.archive, Progress: t.progress,
 		Settings: settings.NewStore(t.js), Fleet: t.fleet, Record: t.r.audit.Write, Remove: w.Remove, Read: w.Read,
-		Log: t.r.log, Metrics: t.r.o.Metrics,
+		Within: readers.Of, Log: t.r.log, Metrics: t.r.o.Metrics,
 	}
 	return nil
 }

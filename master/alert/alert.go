@@ -27,6 +27,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/master/audit"
+	"github.com/seed-c01c3da5/zester/master/auth/access"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/bus"
 	"github.com/seed-c01c3da5/zester/master/coverage/cause"
@@ -34,7 +35,6 @@ import (
 	"github.com/seed-c01c3da5/zester/master/fleet"
 	"github.com/seed-c01c3da5/zester/master/notify"
 	"github.com/seed-c01c3da5/zester/master/service"
-	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 const (
@@ -59,8 +59,8 @@ type Options struct {
 	// empty.
 	Cause  func(kind verdict.Kind, entry string) cause.Finding
 	Stored func() error // returns an error while the bus stores nothing
-	// Within returns the peels that a caller may read, sorted; all is true if the caller may read every peel.
-	Within  func(ctx context.Context, from grants.Caller) (peels []target.PeelID, all bool, err error)
+	// Within returns the peels about which a caller may read.
+	Within  func(ctx context.Context, from grants.Caller) (access.Peels, error)
 	Audit   *audit.Log
 	Metrics *service.Metrics // of requests; nil: nothing is counted
 	Log     *slog.Logger

@@ -23,6 +23,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/alert"
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/audit"
+	"github.com/seed-c01c3da5/zester/master/auth/access"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/coverage/cause"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
@@ -264,9 +265,9 @@ func (b *bench) start(name string) *master {
 			return slices.DeleteFunc(slices.Clone(b.runs), func(r verdict.Run) bool { return !match(r.Entry) })
 		},
 		Health: func() verdict.Health { b.mu.Lock(); defer b.mu.Unlock(); return b.health },
-		Within: func(_ context.Context, from grants.Caller) ([]target.PeelID, bool, error) {
+		Within: func(_ context.Context, from grants.Caller) (access.Peels, error) {
 			peels, limited := b.readable[from.User]
-			return peels, !limited, nil
+			return access.Peels{All: !limited, IDs: peels}, nil
 		},
 	})
 	ctx, cancel := context.WithCancel(context.Background())

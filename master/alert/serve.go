@@ -14,6 +14,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/alert/rules"
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/audit"
+	"github.com/seed-c01c3da5/zester/master/auth/access"
 	"github.com/seed-c01c3da5/zester/master/notify"
 	"github.com/seed-c01c3da5/zester/master/service"
 	"github.com/seed-c01c3da5/zester/settings/sorting"
@@ -71,25 +72,25 @@ func (t *term) list(ctx context.Context, c *service.Call, q api.AlertsRequest) (
 	}); err != nil {
 		return nil, err
 	}
-	peels, all, err := t.o.Within(ctx, c.From)
+	peels, err := t.o.Within(ctx, c.From)
 	if err != nil {
 		return nil, err
 	}
-	if !all {
+	if !peels.All {
 		a.Alerts = within(a.Alerts, groups, peels)
+		a.Dropped = 0
 	}
 	return a, nil
 }
 
 // within returns the alerts for a caller with limits: without the alerts and the names of peels that are not in
-// readable, which is sorted.
-func within(alerts []api.Alert, groups map[string][]target.PeelID, readable []target.PeelID) []api.Alert {
+// readable.
+func within(alerts []api.Alert, groups map[string][]target.PeelID, readable access.Peels) []api.Alert {
 	seen := alerts[:0]
 	for _, v := range alerts {
 		if v.Peels > 0 {
 			group := slices.DeleteFunc(slices.Clone(groups[v.ID]), func(p target.PeelID) bool {
-				_, may := slices.BinarySearch(readable, p)
-				return !may
+				return !readable.Has(p)
 			})
 			if len(group) == 0 {
 				continue

@@ -28,7 +28,7 @@ func (q *AccessRequest) Dispatches() bool { return q.Verb == JobDispatch.Noun+".
 
 // Check returns an error if the request is not valid.
 func (q *AccessRequest) Check() error {
-	if !slices.Contains(verbs, q.Verb) {
+	if !slices.Contains(Verbs(), q.Verb) {
 		return fmt.Errorf("there is no verb %.100q: the nearest are %s", q.Verb, strings.Join(nearest(q.Verb), ", "))
 	}
 	if !q.Dispatches() {
@@ -50,13 +50,13 @@ func (q *AccessRequest) Check() error {
 func nearest(word string) []string {
 	const few = 3
 	distance := map[string]int{}
-	for _, v := range verbs {
+	all := Verbs()
+	for _, v := range all {
 		distance[v] = math.MaxInt
 		if d, ok := spelling.Distance(word, v, len(word)+len(v)); ok {
 			distance[v] = d
 		}
 	}
-	all := Verbs()
 	sorting.Stable(all, func(a, b string) int { return cmp.Compare(distance[a], distance[b]) })
 	return all[:few]
 }

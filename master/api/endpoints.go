@@ -5,6 +5,7 @@ package api
 
 import (
 	"context"
+	"maps"
 	"slices"
 
 	"github.com/seed-c01c3da5/zester/master/audit"
@@ -18,29 +19,29 @@ import (
 
 // Requests to the master that leads, about the config repo and how far the fleet is with it.
 var (
-	SyncStatus = endpoint[None, status.Sync]("sync", "status", &Route{
+	SyncStatus = reading[None, status.Sync]("sync", "status", ByPeel, &Route{
 		Path: "GET /sync", ID: "sync-status", Scopes: read,
 		Summary: "Show the revision in force, conditions, and how many peels run it",
 	})
-	SyncHistory = endpoint[None, status.History]("sync", "history", &Route{
+	SyncHistory = reading[None, status.History]("sync", "history", ByPeel, &Route{
 		Path: "GET /sync/history", ID: "sync-history", Scopes: read,
 		Summary: "List the revisions that were tried, newest first",
 	})
-	SyncPeels = endpoint[status.PeelsRequest, status.SyncPeelsPage]("sync", "peels", &Route{
+	SyncPeels = reading[status.PeelsRequest, status.SyncPeelsPage]("sync", "peels", ByPeel, &Route{
 		Path: "GET /sync/peels", ID: "sync-peels", Scopes: read,
 		Summary: "List how far each peel is with the revision in force",
 	})
-	SyncStates = endpoint[status.PeelsRequest, status.SyncStatesPage]("sync", "states", &Route{
+	SyncStates = reading[status.PeelsRequest, status.SyncStatesPage]("sync", "states", ByPeel, &Route{
 		Path: "GET /sync/states", ID: "sync-states", Scopes: read,
 		Summary: "List what the newest run of the states of each peel has found",
 	})
-	SyncGroups = endpoint[None, status.StateGroups]("sync", "groups", &Route{
+	SyncGroups = reading[None, status.StateGroups]("sync", "groups", ByPeel, &Route{
 		Path: "GET /sync/states/groups", ID: "sync-state-groups", Scopes: read,
 		Summary: "List the results of states that differ from Git, equal ones once with their peels",
 	})
-	SyncDiff = endpoint[status.DocumentRequest, status.Document]("sync", "diff", nil)
+	SyncDiff = reading[status.DocumentRequest, status.Document]("sync", "diff", ByPeel, nil)
 	// SyncPlan has the code [CodeNotFound] if that revision does not wait.
-	SyncPlan = endpoint[status.PlanRequest, status.Plan]("sync", "plan", &Route{
+	SyncPlan = reading[status.PlanRequest, status.Plan]("sync", "plan", WholeFleet, &Route{
 		Path: "GET /sync/plan", ID: "sync-plan", Scopes: read, Codes: []int{404},
 		Summary: "Show what the revision that waits would change",
 	})
@@ -78,11 +79,11 @@ var (
 
 // Requests about actions that an assistant asked for and that wait for a person.
 var (
-	HoldList = endpoint[HoldQuery, HoldPage]("hold", "list", &Route{
+	HoldList = reading[HoldQuery, HoldPage]("hold", "list", OfCaller, &Route{
 		Path: "GET /held", ID: "list-held-actions", Scopes: either,
 		Summary: "List the actions of this token that wait for a person",
 	})
-	HoldShow = endpoint[HoldRequest, HoldShown]("hold", "show", &Route{
+	HoldShow = reading[HoldRequest, HoldShown]("hold", "show", OfCaller, &Route{
 		Path: "GET /held/{id}", ID: "show-held-action", Scopes: either, Codes: []int{404},
 		Summary: "Show an action of this token, its state and its job",
 	})
@@ -96,11 +97,11 @@ var (
 
 // Requests to the master that leads the alerts.
 var (
-	AlertList = endpoint[AlertsRequest, AlertsAnswer]("alert", "list", &Route{
+	AlertList = reading[AlertsRequest, AlertsAnswer]("alert", "list", ByPeel, &Route{
 		Path: "GET /alerts", ID: "list-alerts", Scopes: read,
 		Summary: "List alerts and silences",
 	})
-	AlertReceivers = endpoint[None, AlertStatus]("alert", "status", &Route{
+	AlertReceivers = reading[None, AlertStatus]("alert", "status", WholeFleet, &Route{
 		Path: "GET /alerts/status", ID: "alert-status", Scopes: read,
 		Summary: "Show which receivers get alerts",
 	})
@@ -122,8 +123,8 @@ var (
 // Requests to the master that leads, about the schedule entries of the config repo. All but list and file make a
 // commit, or a branch with one.
 var (
-	ScheduleList    = endpoint[ScheduleQuery, SchedulePage]("schedule", "list", nil)
-	ScheduleFile    = endpoint[ScheduleFileQuery, ScheduleText]("schedule", "file", nil)
+	ScheduleList    = reading[ScheduleQuery, SchedulePage]("schedule", "list", WholeFleet, nil)
+	ScheduleFile    = reading[ScheduleFileQuery, ScheduleText]("schedule", "file", WholeFleet, nil)
 	ScheduleAdd     = endpoint[ScheduleAddRequest, ScheduleChanged]("schedule", "add", nil)
 	ScheduleRemove  = endpoint[ScheduleChange, ScheduleChanged]("schedule", "remove", nil)
 	ScheduleEnable  = endpoint[ScheduleChange, ScheduleChanged]("schedule", "enable", nil)
@@ -134,31 +135,31 @@ var (
 // Requests about targets and jobs, which any master answers. A request may be repeated: a job is dispatched once, by
 // its ID, which the caller makes.
 var (
-	TargetResolve = endpoint[ResolveRequest, TargetsPage]("target", "resolve", &Route{
+	TargetResolve = reading[ResolveRequest, TargetsPage]("target", "resolve", ByPeel, &Route{
 		Path: "GET /targets", ID: "resolve-target", Scopes: read,
 		Summary: "List the peels that a target expression selects",
 	})
-	TargetExplain = endpoint[ExplainRequest, Explained]("target", "explain", nil)
+	TargetExplain = reading[ExplainRequest, Explained]("target", "explain", ByPeel, nil)
 	// JobDispatch replies with a summary of the job once the job is published.
 	JobDispatch = endpoint[job.Spec, job.Job]("job", "dispatch", &Route{
 		Path: "POST /jobs", ID: "dispatch-job", Scopes: dispatch, Codes: []int{408, 409, 413, 415}, Accepted: true,
 		Summary: "Run a function on the peels that a target selects",
 	})
-	JobList = endpoint[job.Query, job.JobsPage]("job", "list", &Route{
+	JobList = reading[job.Query, job.JobsPage]("job", "list", ByPeel, &Route{
 		Path: "GET /jobs", ID: "list-jobs", Scopes: read,
 		Summary: "List jobs, newest first",
 	})
-	JobActive = endpoint[None, ActiveJobs]("job", "active", nil) // those that have not ended
+	JobActive = reading[None, ActiveJobs]("job", "active", ByPeel, nil) // those that have not ended
 	// JobShow replies with the arguments, and with the targets if there are at most 500.
-	JobShow = endpoint[JobRequest, job.Job]("job", "show", &Route{
+	JobShow = reading[JobRequest, job.Job]("job", "show", ByPeel, &Route{
 		Path: "GET /jobs/{jid}", ID: "show-job", Scopes: either, Codes: []int{404},
 		Summary: "Show a job",
 	})
-	JobReturns = endpoint[JobRequest, job.RowsPage]("job", "returns", &Route{
+	JobReturns = reading[JobRequest, job.RowsPage]("job", "returns", ByPeel, &Route{
 		Path: "GET /jobs/{jid}/returns", ID: "job-returns", Scopes: either, Codes: []int{404},
 		Summary: "List the targets of a job with what they returned",
 	})
-	JobGroups = endpoint[ReturnGroupsRequest, ReturnGroups]("job", "groups", &Route{
+	JobGroups = reading[ReturnGroupsRequest, ReturnGroups]("job", "groups", ByPeel, &Route{
 		Path: "GET /jobs/{jid}/groups", ID: "job-groups", Scopes: either, Codes: []int{404},
 		Summary: "List the different results of a job, equal ones once with their targets",
 	})
@@ -173,51 +174,51 @@ var (
 
 // Requests about peels, their entries, and masters, which any master answers.
 var (
-	PeelList = endpoint[PeelsRequest, PeelsPage]("peel", "list", &Route{
+	PeelList = reading[PeelsRequest, PeelsPage]("peel", "list", ByPeel, &Route{
 		Path: "GET /peels", ID: "list-peels", Scopes: read,
 		Summary: "List peels",
 	})
 	// PeelShow replies with all that masters know about a peel.
-	PeelShow = endpoint[PeelRequest, PeelDetail]("peel", "show", &Route{
+	PeelShow = reading[PeelRequest, PeelDetail]("peel", "show", ByPeel, &Route{
 		Path: "GET /peels/{id}", ID: "show-peel", Scopes: read, Codes: []int{404},
 		Summary: "Show a peel: its entries, states, settings, facts, reports and newest jobs",
 	})
 	PeelRekey = endpoint[PeelKey, Peel]("peel", "rekey", nil) // approves the sealing key that waits
 	// EntryShow replies with the commit that last changed a schedule entry or state. The peel need not be online. The
 	// code is [CodeNotFound] for one that its settings do not have; those of peel.yaml are unknown to Git.
-	EntryShow  = endpoint[BlameRequest, Blamed]("entry", "show", nil)
-	MasterShow = endpoint[None, Health]("master", "show", nil)
-	BusShow    = endpoint[None, bucket.Kept]("bus", "show", nil)
+	EntryShow  = reading[BlameRequest, Blamed]("entry", "show", ByPeel, nil)
+	MasterShow = reading[None, Health]("master", "show", ByPeel, nil)
+	BusShow    = reading[None, bucket.Kept]("bus", "show", Anybody, nil)
 	BusSet     = endpoint[bucket.Kept, bucket.Kept]("bus", "set", nil) // 0: a number stays
 )
 
 // Requests about what became of the fires of schedules, which any master answers from its own table.
 var (
-	CoverageList = endpoint[CoverageRequest, Coverage]("coverage", "list", &Route{
+	CoverageList = reading[CoverageRequest, Coverage]("coverage", "list", ByPeel, &Route{
 		Path: "GET /coverage", ID: "coverage", Scopes: read,
 		Summary: "Count the fires of schedules by what happened to them",
 	})
-	CoverageShow = endpoint[CoverageEntryRequest, Coverage]("coverage", "show", &Route{
+	CoverageShow = reading[CoverageEntryRequest, Coverage]("coverage", "show", ByPeel, &Route{
 		Path: "GET /coverage/{entry}", ID: "coverage-entry", Scopes: read, Codes: []int{404},
 		Summary: "The same of one entry on each peel",
 	})
-	CoverageStatus = endpoint[None, verdict.Health]("coverage", "status", nil)
+	CoverageStatus = reading[None, verdict.Health]("coverage", "status", WholeFleet, nil)
 	// CoverageExplain replies with what became of one fire, or why there was none. The code is [CodeNotFound] if the
 	// masters do not know the peel or the entry, and [CodeInvalid] if the time cannot be read, has not come yet, or is
 	// too long ago.
-	CoverageExplain = endpoint[WhyRequest, WhyAnswer]("coverage", "explain", &Route{
+	CoverageExplain = reading[WhyRequest, WhyAnswer]("coverage", "explain", ByPeel, &Route{
 		Path: "GET /coverage/{entry}/why", ID: "why", Scopes: read, Codes: []int{404},
 		Summary: "Show what became of one fire of an entry on a peel, with the facts that prove it",
 	})
-	ProblemList = endpoint[ProblemsRequest, Problems]("problem", "list", &Route{
+	ProblemList = reading[ProblemsRequest, Problems]("problem", "list", ByPeel, &Route{
 		Path: "GET /problems", ID: "problems", Scopes: read,
 		Summary: "List what is wrong with schedules now, the worst first",
 	})
-	TimelineShow = endpoint[TimelineRequest, Timeline]("timeline", "show", &Route{
+	TimelineShow = reading[TimelineRequest, Timeline]("timeline", "show", ByPeel, &Route{
 		Path: "GET /timeline/hours", ID: "timeline", Scopes: read,
 		Summary: "Count the fires of schedules by the hour, and those to come",
 	})
-	LoadShow = endpoint[LoadRequest, Load]("load", "show", &Route{
+	LoadShow = reading[LoadRequest, Load]("load", "show", ByPeel, &Route{
 		Path: "GET /load", ID: "load", Scopes: read,
 		Summary: "Count the runs that schedules will start, by the hour",
 	})
@@ -226,11 +227,11 @@ var (
 // Requests that join what several services know, which any master answers. What one of them does not reply in time is
 // left out, and the reply says so.
 var (
-	NowShow = endpoint[None, Now]("now", "show", &Route{
+	NowShow = reading[None, Now]("now", "show", ByPeel, &Route{
 		Path: "GET /now", ID: "now", Scopes: read,
 		Summary: "Show whether anything is wrong, and which commit it followed",
 	})
-	ApprovalList = endpoint[None, Approvals]("approval", "list", &Route{
+	ApprovalList = reading[None, Approvals]("approval", "list", ByPeel, &Route{
 		Path: "GET /approvals", ID: "list-approvals", Scopes: read,
 		Summary: "List what waits for a person, the oldest first",
 	})
@@ -238,13 +239,13 @@ var (
 
 // Requests about the audit log, which any master answers.
 var (
-	AuditList   = endpoint[audit.Query, audit.Page]("audit", "list", nil)
+	AuditList   = reading[audit.Query, audit.Page]("audit", "list", WholeFleet, nil)
 	AgentRecord = endpoint[audit.Call, None]("agent", "record", nil) // without a reply the call must not be carried out
 )
 
 // Requests about tokens of the REST API. [Client.TokenCreate] and [Client.TokenRotate] make the text of a token.
 var (
-	TokenList   = endpoint[None, TokensAnswer]("token", "list", nil)
+	TokenList   = reading[None, TokensAnswer]("token", "list", Anybody, nil)
 	TokenCreate = endpoint[credential.TokenRequest, credential.Token]("token", "create", nil)
 	TokenRotate = endpoint[credential.TokenRequest, credential.Token]("token", "rotate", nil)
 	TokenRevoke = endpoint[TokenName, TokenRevoked]("token", "revoke", nil) // within a second on all masters
@@ -253,29 +254,29 @@ var (
 // Requests about credentials of the bus, to the masters that have the keys. [Client.UserAdd] makes a key for a person,
 // [Client.JoinCreate] the text of a join token.
 var (
-	RoleList   = endpoint[None, RolesAnswer]("role", "list", nil)
+	RoleList   = reading[None, RolesAnswer]("role", "list", Anybody, nil)
 	RoleSet    = endpoint[credential.RoleRequest, credential.Role]("role", "set", nil) // within a second on all masters
 	RoleRemove = endpoint[RoleName, credential.Role]("role", "remove", nil)
 
-	UserList = endpoint[None, UsersAnswer]("user", "list", nil)
+	UserList = reading[None, UsersAnswer]("user", "list", Anybody, nil)
 	UserAdd  = endpoint[credential.UserRequest, UserAdded]("user", "add", nil)
 	// UserExplain says whether a person may do something, and which rule decides. A caller with limits, and a member,
 	// may ask about itself alone.
-	UserExplain = endpoint[AccessRequest, Access]("user", "explain", nil)
+	UserExplain = reading[AccessRequest, Access]("user", "explain", OfCaller, nil)
 	// AccessList says who may do something. Its Name is empty.
-	AccessList = endpoint[AccessRequest, AccessPage]("access", "list", nil)
+	AccessList = reading[AccessRequest, AccessPage]("access", "list", WholeFleet, nil)
 	// UserRenew gives the caller another JWT for the key of a credential that has not ended.
 	UserRenew      = endpoint[credential.Renewal, credential.Renewed]("user", "renew", nil)
 	UserRevoke     = endpoint[RevokeRequest, Revoked]("user", "revoke", nil)
 	SiteRevoke     = endpoint[SiteName, credential.Site]("site", "revoke", nil)   // all that were made so far
 	MasterRevoke   = endpoint[SiteName, credential.Site]("master", "revoke", nil) // as for a site
 	MasterRenew    = endpoint[credential.Renewal, credential.Renewed]("master", "renew", nil)
-	CredentialList = endpoint[CredentialsRequest, CredentialsPage]("credential", "list", nil)
-	EnrollList     = endpoint[EnrollQuery, EnrolledAnswer]("enroll", "list", nil)
+	CredentialList = reading[CredentialsRequest, CredentialsPage]("credential", "list", WholeFleet, nil)
+	EnrollList     = reading[EnrollQuery, EnrolledAnswer]("enroll", "list", WholeFleet, nil)
 	EnrollApprove  = endpoint[EnrollName, credential.Enrolled]("enroll", "approve", nil)
 	EnrollReject   = endpoint[EnrollName, credential.Enrolled]("enroll", "reject", nil)
 	EnrollRevoke   = endpoint[EnrollName, credential.Enrolled]("enroll", "revoke", nil) // the bus cuts its connection
-	JoinList       = endpoint[None, JoinTokensAnswer]("join", "list", nil)
+	JoinList       = reading[None, JoinTokensAnswer]("join", "list", WholeFleet, nil)
 	JoinCreate     = endpoint[credential.JoinRequest, JoinAdded]("join", "create", nil)
 	JoinRevoke     = endpoint[TokenName, credential.JoinToken]("join", "revoke", nil)
 	AuthRotate     = endpoint[RotateRequest, RotateAnswer]("auth", "rotate", nil) // the former secrets stay valid
@@ -286,20 +287,45 @@ var (
 // see [wire.Reads].
 type Endpoint[Q, A any] struct {
 	Noun, Verb string
-	HTTP       *Route // nil: only programs on the bus send it
+	HTTP       *Route  // nil: only programs on the bus send it
+	Shows      Showing // empty for a change
 }
 
-// verbs has noun and verb of each endpoint.
-var verbs []string
+// A Showing says what the reply to a request that changes nothing has for a caller who may not read about all peels:
+// see [access.Reach].
+type Showing string
 
-// endpoint returns an endpoint, and notes its verb for [Verbs].
+// How replies are limited.
+const (
+	ByPeel     Showing = "by peel"     // what concerns other peels is left out and not counted
+	OfCaller   Showing = "of caller"   // only what belongs to the caller
+	WholeFleet Showing = "whole fleet" // refused: no part of the reply is about some peels alone
+	Anybody    Showing = "anybody"     // as for all callers: nothing in the reply is about peels
+)
+
+// verbs has each endpoint by noun and verb.
+var verbs = map[string]Showing{}
+
+// endpoint returns an endpoint that changes something, and notes its verb for [Verbs].
 func endpoint[Q, A any](noun, verb string, route *Route) Endpoint[Q, A] {
-	verbs = append(verbs, noun+"."+verb)
-	return Endpoint[Q, A]{Noun: noun, Verb: verb, HTTP: route}
+	return reading[Q, A](noun, verb, "", route)
+}
+
+// reading returns an endpoint that changes nothing.
+func reading[Q, A any](noun, verb string, shows Showing, route *Route) Endpoint[Q, A] {
+	verbs[noun+"."+verb] = shows
+	return Endpoint[Q, A]{Noun: noun, Verb: verb, HTTP: route, Shows: shows}
 }
 
 // Verbs returns noun and verb of all requests, such as job.cancel, sorted.
-func Verbs() []string { return slices.Sorted(slices.Values(verbs)) }
+func Verbs() []string { return slices.Sorted(maps.Keys(verbs)) }
+
+// Showings returns how the replies to the requests that change nothing are limited, by noun and verb.
+func Showings() map[string]Showing {
+	shown := maps.Clone(verbs)
+	maps.DeleteFunc(shown, func(_ string, s Showing) bool { return s == "" })
+	return shown
+}
 
 // A Route says how programs send a request over HTTP.
 type Route struct {

@@ -17,6 +17,8 @@ const (
 	followBuffer = 8192
 	// lookAgain is how often a followed job's record is read, in case the message that it has ended got lost.
 	lookAgain = 5 * time.Second
+	// pollEvery is how often the record is read for a caller to whom the bus sends no events.
+	pollEvery = time.Second
 )
 
 // An Event is an ack, a return or the end of a job: exactly one of Acked, Return and Ended is set.
@@ -28,7 +30,8 @@ type Event struct {
 	Ended  *job.Job // the final record, without targets and arguments; nothing follows
 }
 
-// A Follower receives the acks, the stored returns and the end of one job.
+// A Follower receives the acks, the stored returns and the end of one job. The bus sends events of jobs to operators
+// alone: for others the follower asks masters each second, and there are no acks.
 type Follower struct {
 	c       *Client
 	jid     wire.JID
@@ -36,7 +39,10 @@ type Follower struct {
 	acked   map[string]bool
 	heard   *backlog
 	subs    []*nats.Subscription
-	behind  bool // the targets and what they returned so far are yet to be read
+	counted int             // returns that the record counted when rows were last read for the caller
+	refused context.Context // ends if the bus sends no events to the caller
+	unwatch func()          // of refused
+	behind  bool            // the targets and what they returned so far are yet to be read
 }
 
 // Follow subscribes to the events of a job; call it before Dispatch. The caller ends it with Close.
@@ -51,6 +57,8 @@ func (c *Client) Follow(jid wire.JID, targets []target.PeelID) (*Follower, error
 	for _, id := range targets {
 		f.targets[id.Wire()] = id
 	}
+	refused, refuse := context.WithCancelCause(context.Background())
+	f.refused, f.unwatch = refused, c.denials.watch(wire.StoredOf(jid, "*"), refuse)
 	for _, subject := range []string{wire.AckOf(jid, "*"), wire.StoredOf(jid, "*"), wire.StatusOf(jid)} {
 		sub, err := c.nc.ChanSubscribe(subject, f.heard.arrived)
 		if err != nil {
@@ -78,6 +86,7 @@ func (c *Client) Watch(jid wire.JID) (*Follower, error) {
 
 // Close ends the subscriptions. The job goes on.
 func (f *Follower) Close() {
+	f.unwatch()
 	for _, sub := range f.subs {
 		_ = sub.Unsubscribe()
 	}
@@ -93,12 +102,17 @@ func (f *Follower) Events(ctx context.Context) iter.Seq2[Event, error] {
 		}
 		look := time.NewTicker(lookAgain)
 		defer look.Stop()
+		refused := f.refused.Done()
 		for {
 			var ended *job.Job
 			select {
 			case <-ctx.Done():
 				yield(Event{}, ctx.Err())
 				return
+			case <-refused:
+				refused = nil
+				look.Reset(pollEvery)
+				continue
 			case msg := <-f.heard.next:
 				e, ok := f.event(msg)
 				if !ok {
@@ -111,21 +125,57 @@ func (f *Follower) Events(ctx context.Context) iter.Seq2[Event, error] {
 					continue
 				}
 			case <-look.C:
-				j, err := JobShow.Ask(ctx, f.c, JobRequest{JID: f.jid})
-				if code := CodeOf(err); code == CodeNotFound || code == CodeDenied {
-					yield(Event{}, err)
+				var goesOn bool
+				if ended, goesOn = f.look(ctx, yield); !goesOn {
 					return
 				}
-				if err != nil || !j.Status.Final() {
+				if ended == nil {
 					continue
 				}
-				summary := j.Summary()
-				ended = &summary
 			}
 			f.finish(ctx, ended, yield)
 			return
 		}
 	}
+}
+
+// look reads the record of the job, and returns it if the job has ended. To a caller without events it yields what was
+// returned meanwhile. goesOn is false if no more events follow.
+func (f *Follower) look(ctx context.Context, yield func(Event, error) bool) (ended *job.Job, goesOn bool) {
+	j, err := JobShow.Ask(ctx, f.c, JobRequest{JID: f.jid})
+	switch code := CodeOf(err); {
+	case code == CodeNotFound, code == CodeDenied, code == CodeForbidden:
+		yield(Event{}, err)
+		return nil, false
+	case err != nil:
+		return nil, true
+	case j.Status.Final():
+		summary := j.Summary()
+		return &summary, true
+	case f.refused.Err() == nil, j.ReturnCount == f.counted:
+		return nil, true
+	}
+	f.counted = j.ReturnCount
+	return nil, f.yieldRows(f.c.Rows(ctx, f.jid), yield)
+}
+
+// yieldRows yields the returns of rows that were not yielded before. It returns false if no more events follow.
+func (f *Follower) yieldRows(rows iter.Seq2[job.Row, error], yield func(Event, error) bool) (goesOn bool) {
+	for row, err := range rows {
+		if err != nil {
+			yield(Event{}, err)
+			return false
+		}
+		sender := row.Peel.Wire()
+		if _, open := f.targets[sender]; !open || row.Return == nil {
+			continue
+		}
+		delete(f.targets, sender)
+		if !yield(Event{Peel: row.Peel, Return: row.Return}, nil) {
+			return false
+		}
+	}
+	return true
 }
 
 // catchUp yields the stored returns, and the end if the job has ended. It returns false if no more events follow.
@@ -183,21 +233,8 @@ func (f *Follower) event(msg *nats.Msg) (Event, bool) {
 
 // finish yields the returns whose messages were lost, then the end.
 func (f *Follower) finish(ctx context.Context, ended *job.Job, yield func(Event, error) bool) {
-	if f.lacks(ended) {
-		for row, err := range f.c.EndedRows(ctx, f.jid) {
-			if err != nil {
-				yield(Event{}, err)
-				return
-			}
-			sender := row.Peel.Wire()
-			if _, open := f.targets[sender]; !open || row.Return == nil {
-				continue
-			}
-			delete(f.targets, sender)
-			if !yield(Event{Peel: row.Peel, Return: row.Return}, nil) {
-				return
-			}
-		}
+	if f.lacks(ended) && !f.yieldRows(f.c.EndedRows(ctx, f.jid), yield) {
+		return
 	}
 	if f.lacks(ended) {
 		yield(Event{}, fail(CodeUnavailable, errors.New("some returns could not be read"), "cannot show all of job %s",

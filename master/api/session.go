@@ -13,7 +13,7 @@ import (
 var (
 	// SessionCreate makes a one-time code for the caller, who has to be a person.
 	SessionCreate = endpoint[None, SessionCode]("session", "create", nil)
-	SessionList   = endpoint[None, SessionsAnswer]("session", "list", nil)
+	SessionList   = reading[None, SessionsAnswer]("session", "list", OfCaller, nil)
 	SessionEnd    = endpoint[SessionEndRequest, SessionsEnded]("session", "end", nil)
 )
 

@@ -13,6 +13,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/user"
+	"github.com/seed-c01c3da5/zester/master/reach"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -140,6 +141,9 @@ func (e *explainer) explain(ctx context.Context, u *credential.User) (*api.Acces
 	default:
 		v = access.Decide(rules, who, verb, on)
 		err = grants.Refusal(v, who, verb, on)
+		if err == nil && api.Showings()[e.q.Verb] == api.WholeFleet {
+			err = reach.Whole(rules, who, verb)
+		}
 	}
 	if err != nil {
 		a.Rule = strings.TrimPrefix(err.Error(), grants.ErrNotAllowed.Error()+": ")

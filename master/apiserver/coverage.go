@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"path"
-	"slices"
 	"strings"
 	"time"
 
@@ -63,10 +62,8 @@ func (s *Server) Coverage(ctx context.Context, from grants.Caller, q api.Coverag
 // addCauses adds which commits explain the problems of entries, to the first rows with problems. What a cause counts is
 // of all peels, so callers with limits get none.
 func (s *Server) addCauses(ctx context.Context, from grants.Caller, rows []api.CoverageRow) error {
-	if s.o.Within != nil {
-		if _, all, err := s.o.Within(ctx, from); err != nil || !all {
-			return err
-		}
+	if isLimited, err := s.isLimited(ctx, from); err != nil || isLimited {
+		return err
 	}
 	found := 0
 	for i := range rows {
@@ -187,28 +184,21 @@ func coverageRow(r coverage.Row) api.CoverageRow {
 
 // coveredFor returns the peels that an expression selects and the caller may see; nil: all.
 func (s *Server) coveredFor(ctx context.Context, from grants.Caller, expr string) (map[target.PeelID]bool, error) {
-	var within []target.PeelID
-	all := true
-	if s.o.Within != nil {
-		var err error
-		if within, all, err = s.o.Within(ctx, from); err != nil {
-			return nil, err
-		}
+	within, err := s.within(ctx, from)
+	if err != nil {
+		return nil, err
 	}
-	ids := within
+	ids := within.IDs
 	if strings.TrimSpace(expr) != "" {
-		var err error
 		if ids, err = s.SelectFor(ctx, from, expr); err != nil {
 			return nil, err
 		}
-	} else if all {
+	} else if within.All {
 		return nil, nil
 	}
 	peels := make(map[target.PeelID]bool, len(ids))
 	for _, id := range ids {
-		if _, may := slices.BinarySearch(within, id); may || all {
-			peels[id] = true
-		}
+		peels[id] = true
 	}
 	return peels, nil
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/why"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -17,15 +18,19 @@ var errNoEntry = errors.New("no such entry")
 
 // entryShow reads the origin of a schedule entry or a state from the peel's document. Of the same name it prefers the
 // entry.
-func (s *Server) entryShow(ctx context.Context, q api.BlameRequest) (*api.Blamed, error) {
+func (s *Server) entryShow(ctx context.Context, from grants.Caller, q api.BlameRequest) (*api.Blamed, error) {
 	if _, err := target.ParsePeelID(string(q.Peel)); err != nil {
 		return nil, fmt.Errorf("%w: %w", errInvalid, err)
 	}
-	doc, _, err := s.targets.store.Get(ctx, q.Peel)
+	peels, err := s.within(ctx, from)
 	if err != nil {
 		return nil, err
 	}
-	if doc == nil {
+	doc, _, err := s.documents.Get(ctx, q.Peel)
+	if err != nil {
+		return nil, err
+	}
+	if doc == nil || !peels.Has(q.Peel) {
 		return nil, fmt.Errorf("%w: %q has never been given settings", errNoPeel, q.Peel)
 	}
 	for _, name := range []string{q.Entry, settings.StateOrigin + q.Entry} {

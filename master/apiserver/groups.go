@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/audit"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/settings/sorting"
 )
@@ -25,17 +26,24 @@ const (
 
 // JobGroups returns what the targets of a job returned, equal results together. Few requests are answered at once; the
 // others wait.
-func (s *Server) JobGroups(ctx context.Context, q api.ReturnGroupsRequest) (reply *api.ReturnGroups, err error) {
-	waited := s.groupings.Do(ctx, func() { reply, err = s.jobGroups(ctx, q) })
+func (s *Server) JobGroups(ctx context.Context, from grants.Caller,
+	q api.ReturnGroupsRequest,
+) (reply *api.ReturnGroups, err error) {
+	waited := s.groupings.Do(ctx, func() { reply, err = s.jobGroups(ctx, from, q) })
 	return reply, cmp.Or(waited, err)
 }
 
 // jobGroups lets go of each page of returns before it reads the next one.
-func (s *Server) jobGroups(ctx context.Context, q api.ReturnGroupsRequest) (*api.ReturnGroups, error) {
+func (s *Server) jobGroups(ctx context.Context, from grants.Caller,
+	q api.ReturnGroupsRequest,
+) (*api.ReturnGroups, error) {
+	if _, err := s.JobShow(ctx, from, api.JobRequest{JID: q.JID}); err != nil {
+		return nil, err
+	}
 	found := newGrouping(q)
 	reply := &api.ReturnGroups{}
 	for rows := (api.JobRequest{JID: q.JID}); ; {
-		page, err := s.JobReturns(ctx, rows)
+		page, err := s.returns(ctx, rows)
 		if err != nil {
 			return nil, err
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/service"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -116,7 +117,7 @@ func TestFewJobsAreGroupedAtOnce(t *testing.T) {
 
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := s.JobGroups(ctx, api.ReturnGroupsRequest{}); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := s.JobGroups(ctx, grants.Caller{}, api.ReturnGroupsRequest{}); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("a third request: %v", err)
 		}
 		close(end)

@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,8 +17,8 @@ import (
 
 const maxActive = 200 // jobs in the answer of jobActive
 
-// JobList returns a page of jobs, newest first.
-func (s *Server) JobList(ctx context.Context, q job.Query) (*job.JobsPage, error) {
+// JobList returns a page of the jobs that the caller may see, newest first.
+func (s *Server) JobList(ctx context.Context, from grants.Caller, q job.Query) (*job.JobsPage, error) {
 	if q.Status != "" && !q.Status.Known() {
 		return nil, fmt.Errorf("%w: no job has the status %q", errInvalid, q.Status)
 	}
@@ -26,21 +27,60 @@ func (s *Server) JobList(ctx context.Context, q job.Query) (*job.JobsPage, error
 			return nil, fmt.Errorf("%w: cannot list what is before: %w", errInvalid, err)
 		}
 	}
+	v, err := s.view(ctx, from)
+	if err != nil {
+		return nil, err
+	}
+	q.View = v
 	return s.o.Store.List(ctx, q)
 }
 
+// view returns which jobs a caller may see; nil: all.
+func (s *Server) view(ctx context.Context, from grants.Caller) (*job.View, error) {
+	peels, err := s.within(ctx, from)
+	if err != nil || peels.All {
+		return nil, err
+	}
+	return &job.View{User: from.User, Peels: peels}, nil
+}
+
 // JobShow returns a job with its arguments, and its targets if there are at most 500. It reads only the record, because
-// followers call it often. [Server.JobReturns] lists all targets.
-func (s *Server) JobShow(ctx context.Context, q api.JobRequest) (*job.Job, error) {
-	return s.o.Store.GetRecord(ctx, q.JID)
+// followers call it often. [Server.JobReturns] lists all targets. A job that the caller may not see is not found.
+func (s *Server) JobShow(ctx context.Context, from grants.Caller, q api.JobRequest) (*job.Job, error) {
+	v, err := s.view(ctx, from)
+	if err != nil {
+		return nil, err
+	}
+	j, err := s.o.Store.GetRecord(ctx, q.JID)
+	if err != nil {
+		return nil, err
+	}
+	isShown, err := s.o.Store.Shows(ctx, v, j)
+	if err == nil && !isShown {
+		err = fmt.Errorf("cannot read job %s: %w", q.JID, job.ErrNotFound)
+	}
+	if err != nil {
+		return nil, err
+	}
+	j.LastReturn = 0 // a sequence counts the returns of all peels
+	return j, nil
 }
 
 // JobReturns returns a page of a job's targets. Offline targets that have not returned are unreachable.
-func (s *Server) JobReturns(ctx context.Context, q api.JobRequest) (*job.RowsPage, error) {
+func (s *Server) JobReturns(ctx context.Context, from grants.Caller, q api.JobRequest) (*job.RowsPage, error) {
+	if _, err := s.JobShow(ctx, from, q); err != nil {
+		return nil, err
+	}
+	return s.returns(ctx, q)
+}
+
+// returns is [Server.JobReturns] of a job that its caller may see.
+func (s *Server) returns(ctx context.Context, q api.JobRequest) (*job.RowsPage, error) {
 	page, err := s.o.Store.Rows(ctx, q.JID, q.Cursor)
 	if err != nil {
 		return nil, err
 	}
+	page.Job.LastReturn = 0
 	for i := range page.Rows {
 		if row := &page.Rows[i]; row.State == job.RowWaiting && s.offline(row.Peel) {
 			row.State = job.RowUnreachable
@@ -58,7 +98,7 @@ func (s *Server) offline(id target.PeelID) bool {
 // jobCancel cancels a job. A user with limits may cancel only own jobs.
 func (s *Server) jobCancel(ctx context.Context, from grants.Caller, q api.JobRequest) (*job.Job, error) {
 	if from.Role.IsNarrow() {
-		j, err := s.o.Store.GetRecord(ctx, q.JID)
+		j, err := s.JobShow(ctx, from, q)
 		if err != nil {
 			return nil, err
 		}
@@ -74,8 +114,13 @@ func (s *Server) jobCancel(ctx context.Context, from grants.Caller, q api.JobReq
 	return &summary, nil
 }
 
-// jobActive reads the records of the jobs that have not ended, newest first, as many as fit into a reply.
-func (s *Server) jobActive(ctx context.Context, _ api.None) (*api.ActiveJobs, error) {
+// jobActive reads the records of the jobs that have not ended and that the caller may see, newest first, as many as fit
+// into a reply.
+func (s *Server) jobActive(ctx context.Context, from grants.Caller, _ api.None) (*api.ActiveJobs, error) {
+	v, err := s.view(ctx, from)
+	if err != nil {
+		return nil, err
+	}
 	live, unreadable, err := s.o.Store.ListLive(ctx)
 	if err != nil {
 		return nil, err
@@ -84,6 +129,33 @@ func (s *Server) jobActive(ctx context.Context, _ api.None) (*api.ActiveJobs, er
 		s.log.Warn("live job not listed", "err", err)
 	}
 	live = slices.DeleteFunc(live, func(j job.Job) bool { return j.Status.Final() })
+	if live, err = s.shown(ctx, v, live); err != nil {
+		return nil, err
+	}
 	sorting.Func(live, func(a, b job.Job) int { return strings.Compare(string(b.JID), string(a.JID)) })
 	return &api.ActiveJobs{Total: len(live), Jobs: append([]job.Job{}, live[:min(len(live), maxActive)]...)}, nil
+}
+
+// shown returns those of some jobs, which lack their targets, that a view shows.
+func (s *Server) shown(ctx context.Context, v *job.View, jobs []job.Job) (shown []job.Job, err error) {
+	if v == nil {
+		return jobs, nil
+	}
+	for i := range jobs {
+		j, err := s.o.Store.GetRecord(ctx, jobs[i].JID)
+		if errors.Is(err, job.ErrNotFound) {
+			continue
+		}
+		isShown := false
+		if err == nil {
+			isShown, err = s.o.Store.Shows(ctx, v, j)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if isShown {
+			shown = append(shown, jobs[i])
+		}
+	}
+	return shown, nil
 }

@@ -12,14 +12,12 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/apiserver"
+	"github.com/seed-c01c3da5/zester/master/auth/access"
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/coverage"
-	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
-	"github.com/seed-c01c3da5/zester/master/service"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/canon"
-	"github.com/seed-c01c3da5/zester/settings/status"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -30,8 +28,8 @@ func (s *system) covered() *apiserver.Server {
 	var o apiserver.Options
 	s.master("m1", func(with *apiserver.Options) {
 		with.Authority = s.authority(func(context.Context, string) error { return nil })
-		with.Within = func(_ context.Context, from grants.Caller) ([]target.PeelID, bool, error) {
-			return []target.PeelID{"web-01"}, from.User != "lee", nil
+		with.Within = func(_ context.Context, from grants.Caller) (access.Peels, error) {
+			return access.Peels{All: from.User != "lee", IDs: []target.PeelID{"web-01"}}, nil
 		}
 		table, err := coverage.New(coverage.Options{JetStream: with.JetStream, Fleet: with.Fleet})
 		if err != nil {
@@ -140,33 +138,6 @@ func TestNowSaysWhichServicesDidNotReply(t *testing.T) {
 		if now, err = server.Now(t.Context(), gone); err != nil || len(now.Missing) != 3 ||
 			!strings.Contains(now.Missing[2], "no such token: gone") {
 			t.Errorf("%+v, %v", now, err)
-		}
-	})
-}
-
-// Hosts outside the limits of a caller say nothing about the caller's state.
-func TestStatesOfOtherHostsAreNotCountedForACallerWithLimits(t *testing.T) {
-	bubble(t, func(t *testing.T, s *system) {
-		server := s.covered()
-		show := func(context.Context, *service.Call, api.None) (*status.Sync, error) {
-			return &status.Sync{HostCounts: status.HostCounts{status.HostFailed: 3}}, nil
-		}
-		s.run(func(ctx context.Context) error {
-			return service.Serve(ctx, service.Options{
-				Conn: s.bus.Conn(t, grants.RoleMaster, "m2"), Lane: service.NewLane(1, 9),
-				Verbs: []service.Verb{service.On(api.SyncStatus, show)},
-			})
-		})
-		synctest.Wait()
-		now, err := server.Now(t.Context(), grants.Caller{User: "boss", Role: grants.RoleOperator})
-		if err != nil || now.State != api.FleetFail || len(now.Problems) != 1 ||
-			now.Problems[0].Class != verdict.StateFailed || now.Problems[0].Peels != 3 {
-			t.Errorf("without limits: %+v, %v", now, err)
-		}
-		now, err = server.Now(t.Context(), grants.Caller{User: "lee", Role: grants.RoleLimited})
-		if err != nil || now.State != api.FleetOk || len(now.Problems) != 0 || now.Sync.Value == nil ||
-			now.Sync.Value.HostCounts != nil {
-			t.Errorf("with limits: %+v, %v", now, err)
 		}
 	})
 }

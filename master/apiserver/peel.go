@@ -35,8 +35,12 @@ func (s *Server) PeelShow(ctx context.Context, from grants.Caller,
 
 // peelShow leaves out what cannot be read, and says why.
 func (s *Server) peelShow(ctx context.Context, from grants.Caller, q api.PeelRequest) (*api.PeelDetail, error) {
+	within, err := s.within(ctx, from)
+	if err != nil {
+		return nil, err
+	}
 	facts, ok := s.o.Fleet.Index().Get(q.Peel)
-	if !ok {
+	if !ok || !within.Has(q.Peel) {
 		return nil, fmt.Errorf("%w: %q has never told its facts", errNoPeel, q.Peel)
 	}
 	d := &api.PeelDetail{Peel: s.peel(q.Peel), Lacks: map[string]string{}, Jobs: []job.Job{}}
@@ -132,7 +136,7 @@ func (s *Server) addSettings(ctx context.Context, from grants.Caller, d *api.Pee
 	if err != nil {
 		return nil, err
 	}
-	doc, _, err := s.targets.store.Get(ctx, d.ID)
+	doc, _, err := s.documents.Get(ctx, d.ID)
 	if err != nil || doc == nil {
 		return nil, err
 	}

@@ -28,12 +28,13 @@ const factsInPage = wire.MaxMessage / 2
 
 // PeelList returns a page of peels, selected as by [Server.SelectFor].
 func (s *Server) PeelList(ctx context.Context, from grants.Caller, q api.PeelsRequest) (*api.PeelsPage, error) {
-	ids := s.o.Fleet.Index().IDs()
-	if strings.TrimSpace(q.Target) != "" {
-		var err error
-		if _, ids, err = s.selectFor(ctx, from, q.Target); err != nil {
-			return nil, err
-		}
+	expr := q.Target
+	if strings.TrimSpace(expr) == "" {
+		expr = "*"
+	}
+	_, ids, err := s.selectFor(ctx, from, expr)
+	if err != nil {
+		return nil, err
 	}
 	var wrong map[target.PeelID]verdict.Problem
 	var doubt error

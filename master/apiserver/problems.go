@@ -102,11 +102,8 @@ func (s *Server) Problems(ctx context.Context, from grants.Caller, q api.Problem
 
 // isLimited reports whether a caller may not see all peels.
 func (s *Server) isLimited(ctx context.Context, from grants.Caller) (bool, error) {
-	if s.o.Within == nil {
-		return false, nil
-	}
-	_, all, err := s.o.Within(ctx, from)
-	return !all, err
+	peels, err := s.within(ctx, from)
+	return !peels.All, err
 }
 
 // Timeline returns what should have run and did, hour by hour, on the peels within the limits of the caller.

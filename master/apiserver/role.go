@@ -26,7 +26,7 @@ func (s *Server) roleSet(ctx context.Context, from grants.Caller, q credential.R
 	if err := q.Check(); err != nil {
 		return nil, fmt.Errorf("%w: %w", errInvalid, err)
 	}
-	groups, err := s.targets.groups(ctx)
+	groups, err := s.targets.Groups(ctx)
 	if err != nil {
 		return nil, err
 	}

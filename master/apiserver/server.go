@@ -18,6 +18,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/access"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/token"
 	"github.com/seed-c01c3da5/zester/master/auth/user"
@@ -26,6 +27,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/fleet"
 	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/master/reach"
 	"github.com/seed-c01c3da5/zester/master/service"
 	"github.com/seed-c01c3da5/zester/master/session"
 	"github.com/seed-c01c3da5/zester/settings"
@@ -53,8 +55,8 @@ type Options struct {
 	Readable func(ctx context.Context, from grants.Caller, peels []target.PeelID) ([]target.PeelID, error)
 	// Allow returns [grants.ErrNotAllowed] with the reason if a caller may not dispatch a job; nil: everybody may.
 	Allow func(ctx context.Context, from grants.Caller, spec *job.Spec) error
-	// Within returns the peels within the limits of a caller, sorted; all is true without limits. nil: nobody has any.
-	Within func(ctx context.Context, from grants.Caller) (peels []target.PeelID, all bool, err error)
+	// Within returns the peels about which a caller may read; nil: everybody may read about all.
+	Within func(ctx context.Context, from grants.Caller) (access.Peels, error)
 	// KeepAudit changes the audit log to what the bus keeps; needed with Authority.
 	KeepAudit func(context.Context, bucket.Kept) error
 	Coverage  *coverage.Table  // which runs; nil: nobody can ask for it
@@ -72,7 +74,8 @@ type Server struct {
 	nc         *nats.Conn
 	log        *slog.Logger
 	answering  chan struct{} // closed when all that is asked is listened for
-	targets    selector
+	targets    *reach.Selector
+	documents  *settings.Store
 	agents     agents
 	findings   findings
 	groupings  *service.Lane // of requests that group returns
@@ -95,7 +98,8 @@ func New(o Options) *Server {
 		groupings:  service.NewLane(groupingsAtOnce, answerQueue),
 		gatherings: service.NewLane(gatheringsAtOnce, answerQueue),
 		forecasts:  service.NewLane(loadsAtOnce, answerQueue).Each(loadsEach),
-		targets:    selector{js: o.JetStream, index: o.Fleet.Index(), store: settings.NewStore(o.JetStream)},
+		targets:    reach.NewSelector(o.JetStream, o.Fleet.Index()),
+		documents:  settings.NewStore(o.JetStream),
 	}
 }
 
@@ -129,18 +133,18 @@ func (s *Server) verbs() []service.Verb {
 	verbs := []service.Verb{
 		handleFrom(api.TargetResolve, s.Resolve),
 		handleFrom(api.TargetExplain, s.explain),
-		handle(api.JobList, s.JobList),
-		handle(api.JobShow, s.JobShow),
-		handle(api.JobReturns, s.JobReturns),
-		handle(api.JobGroups, s.jobGroups).In(s.groupings),
-		handle(api.JobActive, s.jobActive),
+		handleFrom(api.JobList, s.JobList),
+		handleFrom(api.JobShow, s.JobShow),
+		handleFrom(api.JobReturns, s.JobReturns),
+		handleFrom(api.JobGroups, s.jobGroups).In(s.groupings),
+		handleFrom(api.JobActive, s.jobActive),
 		handleFrom(api.JobCancel, s.jobCancel),
 		handleFrom(api.PeelList, s.PeelList),
 		handleFrom(api.PeelShow, s.peelShow).In(s.gatherings),
 		handleFrom(api.PeelRekey, s.rekey),
-		handle(api.MasterShow, s.health),
+		handleFrom(api.MasterShow, s.health),
 		handle(api.BusShow, s.busShow),
-		handle(api.EntryShow, s.entryShow),
+		handleFrom(api.EntryShow, s.entryShow),
 		handleFrom(api.CoverageExplain, s.Why),
 		handleFrom(api.TokenList, s.tokenList),
 		handleFrom(api.TokenCreate, s.tokenCreate),

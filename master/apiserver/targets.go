@@ -7,8 +7,10 @@ import (
 	"slices"
 
 	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/auth/access"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/settings/target"
+	"github.com/seed-c01c3da5/zester/settings/target/peelindex"
 )
 
 // resolvedInPage is how many peels a page has, so that with IDs of the greatest length, each twice, it stays under 512
@@ -30,12 +32,20 @@ func page(ids []target.PeelID, after target.PeelID, n int) (cut []target.PeelID,
 
 // Select returns all peels that an expression selects, sorted.
 func (s *Server) Select(ctx context.Context, expr string) ([]target.PeelID, error) {
-	_, ids, err := s.targets.selected(ctx, expr)
+	_, ids, err := s.targets.Select(ctx, expr)
 	return ids, err
 }
 
-// SelectFor returns the peels that an expression selects for a caller, sorted. If the expression uses settings, only
-// peels whose settings the caller may read are selected.
+// within returns the peels about which a caller may read.
+func (s *Server) within(ctx context.Context, from grants.Caller) (access.Peels, error) {
+	if s.o.Within == nil {
+		return access.Peels{All: true}, nil
+	}
+	return s.o.Within(ctx, from)
+}
+
+// SelectFor returns the peels that an expression selects for a caller, sorted. Only peels about which the caller may
+// read are selected, and if the expression uses settings, only those whose settings the caller may read.
 func (s *Server) SelectFor(ctx context.Context, from grants.Caller, expr string) ([]target.PeelID, error) {
 	_, ids, err := s.selectFor(ctx, from, expr)
 	return ids, err
@@ -44,7 +54,12 @@ func (s *Server) SelectFor(ctx context.Context, from grants.Caller, expr string)
 func (s *Server) selectFor(ctx context.Context, from grants.Caller,
 	expr string,
 ) (*target.Expr, []target.PeelID, error) {
-	e, ids, err := s.targets.selected(ctx, expr)
+	peels, err := s.within(ctx, from)
+	if err != nil {
+		return nil, nil, err
+	}
+	e, ids, err := s.targets.Select(ctx, expr)
+	ids = peels.Only(ids)
 	if err != nil || s.o.Readable == nil || !e.UsesSettings() {
 		return e, ids, err
 	}
@@ -70,21 +85,32 @@ func (s *Server) Resolve(ctx context.Context, from grants.Caller, q api.ResolveR
 	if q.Cursor != "" {
 		return a, nil
 	}
+	peels, err := s.within(ctx, from)
+	if err != nil {
+		return nil, err
+	}
 	for _, id := range e.Lists() {
-		if _, known := s.o.Fleet.Index().Get(id); !known && len(a.Unknown) < resolvedInPage {
+		_, known := s.o.Fleet.Index().Get(id)
+		if (!known || !peels.Has(id)) && len(a.Unknown) < resolvedInPage {
 			a.Unknown = append(a.Unknown, id)
 		}
 	}
 	return a, nil
 }
 
+// explain counts the peels about which the caller may read.
 func (s *Server) explain(ctx context.Context, from grants.Caller, q api.ExplainRequest) (*api.Explained, error) {
-	e, err := s.targets.parse(ctx, q.Expr)
+	e, err := s.targets.Parse(ctx, q.Expr)
 	if err != nil {
 		return nil, err
 	}
+	peels, err := s.within(ctx, from)
+	if err != nil {
+		return nil, err
+	}
+	index := s.o.Fleet.Index()
 	if e.UsesSettings() && s.o.Readable != nil {
-		all := s.targets.index.IDs() // the explanation counts over the whole fleet
+		all := index.IDs() // the explanation counts over the whole fleet
 		readable, err := s.o.Readable(ctx, from, all)
 		if err == nil && len(readable) < len(all) {
 			err = fmt.Errorf("%w: it counts peels whose settings are outside the limits of %s", grants.ErrNotAllowed,
@@ -94,17 +120,31 @@ func (s *Server) explain(ctx context.Context, from grants.Caller, q api.ExplainR
 			return nil, fmt.Errorf("cannot explain an expression over settings (I@, J@): %w", err)
 		}
 	}
-	explanation, err := s.targets.index.Explain(e)
+	if !peels.All {
+		index = part(index, peels.IDs)
+	}
+	explanation, err := index.Explain(e)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errInvalid, err)
 	}
-	reply := &api.Explained{Parsed: e.String(), Total: s.targets.index.Len(), Explanation: *explanation}
+	reply := &api.Explained{Parsed: e.String(), Total: index.Len(), Explanation: *explanation}
 	if q.Groups {
-		groups, err := s.targets.groups(ctx)
+		groups, err := s.targets.Groups(ctx)
 		if err != nil {
 			return nil, err
 		}
 		reply.Groups = slices.Sorted(maps.Keys(groups))
 	}
 	return reply, nil
+}
+
+// part returns an index of some peels without their settings.
+func part(of *peelindex.Index, ids []target.PeelID) *peelindex.Index {
+	index := peelindex.New()
+	for _, id := range ids {
+		if facts, known := of.Get(id); known {
+			index.Put(id, facts)
+		}
+	}
+	return index
 }

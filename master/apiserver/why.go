@@ -3,7 +3,6 @@ package apiserver
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/audit"
@@ -32,17 +31,15 @@ func (s *Server) Why(ctx context.Context, from grants.Caller, q api.WhyRequest) 
 	if s.o.Coverage != nil {
 		c.Cause = s.o.Coverage.CauseOn
 	}
-	if s.o.Within != nil {
-		within, all, err := s.o.Within(ctx, from)
-		if !all {
-			c.Cause = nil // it counts runs on all peels
-		}
-		if err == nil && !all && !slices.Contains(within, q.Peel) {
-			err = fmt.Errorf("%w: it is outside the limits of %s", grants.ErrNotAllowed, from.User)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("cannot explain a fire of %s: %w", q.Peel, err)
-		}
+	peels, err := s.within(ctx, from)
+	if err == nil && !peels.Has(q.Peel) {
+		err = fmt.Errorf("%w: it is outside the limits of %s", grants.ErrNotAllowed, from.User)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot explain a fire of %s: %w", q.Peel, err)
+	}
+	if !peels.All {
+		c.Cause = nil // it counts runs on all peels
 	}
 	c.History = func(ctx context.Context) ([]status.Attempt, error) {
 		h, err := api.SyncHistory.Ask(ctx, s.For(from), api.None{})

@@ -42,7 +42,7 @@ var gets = []struct {
 	{"/sync/pause", [5]int{303, 403, 403, 200, 403}},
 	{"/system", [5]int{303, 200, 200, 200, 200}},
 	{"/system/access", [5]int{303, 200, 200, 200, 200}},
-	{"/system/audit", [5]int{303, 200, 200, 200, 200}},
+	{"/system/audit", [5]int{303, 200, 403, 200, 200}},
 	{"/system/audit?before=x", [5]int{303, 400, 400, 400, 400}},
 	{"/system/access/tokens/ci/revoke", [5]int{303, 403, 403, 200, 403}},
 	{"/system/access/sessions/x/end", [5]int{303, 200, 200, 200, 200}},

@@ -97,11 +97,12 @@ func aJob(t *testing.T, f *fleet) {
 		t.Errorf("a cancel after the end: %d", got.status)
 	}
 
-	// Limits hold: lee may run test.* on web-01 alone.
+	// Limits hold: lee may run test.* on web-01 alone, and learns of no other peel.
 	lee := f.login(t, "lee")
-	q = url.Values{"target": {"web-02"}, "function": {"test.ping"}}
-	preview = lee.get("/jobs/new?" + q.Encode())
-	form = url.Values{"target": q["target"], "function": q["function"]}
+	q = url.Values{"target": {"web-*"}, "function": {"facts.items"}}
+	lee.get("/jobs/new?"+q.Encode()).has(t, `data-testid="preview-count">1<`)
+	preview = lee.get("/jobs/new?target=web-01&function=facts.items")
+	form = url.Values{"target": {"web-01"}, "function": q["function"]}
 	for _, name := range []string{"jid", "peels_hash"} {
 		form.Set(name, preview.field(t, name))
 	}

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/seed-c01c3da5/zester/master/auth/access"
 	"github.com/seed-c01c3da5/zester/peel/catalogue"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/sorting"
@@ -29,6 +30,13 @@ type Query struct {
 	NoReads bool     `json:"no_reads,omitempty"`
 	Cursor  wire.JID `json:"cursor,omitempty"` // older than this one
 	Limit   int      `json:"limit,omitempty"`  // jobs in a page; 0 means 50, 500 is the most
+	View    *View    `json:"-"`                // leave out what it does not show; nil: it shows all jobs
+}
+
+// A View says which jobs a caller may see: own ones, and those whose targets are all among Peels, which are some peels.
+type View struct {
+	User  string
+	Peels access.Peels
 }
 
 // A JobsPage is some jobs, newest first. It may hold none and not be the last.
@@ -63,6 +71,7 @@ func (s *Store) List(ctx context.Context, q Query) (page *JobsPage, err error) {
 	page = &JobsPage{}
 	looked, size, read := 0, 0, 0
 	var oldest wire.JID // that was looked at
+	wasShown := false
 	for batch := range slices.Chunk(keys, listBatch) {
 		jobs, err := s.readJobs(ctx, batch, live)
 		if err != nil {
@@ -70,17 +79,25 @@ func (s *Store) List(ctx context.Context, q Query) (page *JobsPage, err error) {
 		}
 		for i, j := range jobs {
 			if len(page.Jobs) == limit || looked == maxLooked || size > maxListed || read >= maxTargets {
-				page.Next = oldest
+				if page.Next = oldest; q.View != nil && !wasShown {
+					page.Next = oldest.Lowest() // the ID itself is of a job that is not shown
+				}
 				return page, nil
 			}
 			looked++
 			oldest = batch[i]
+			wasShown = false
 			if j == nil {
 				continue
 			}
-			if ok, err := s.selects(ctx, &q, j, &read); err != nil {
+			ok, err := s.selects(ctx, &q, j, &read)
+			if err == nil && ok {
+				ok, err = s.shows(ctx, q.View, j, &read)
+			}
+			if err != nil {
 				return nil, err
-			} else if ok {
+			}
+			if wasShown = ok; ok {
 				listed := listing(j)
 				size += listedSize(&listed)
 				page.Jobs = append(page.Jobs, listed)
@@ -88,6 +105,35 @@ func (s *Store) List(ctx context.Context, q Query) (page *JobsPage, err error) {
 		}
 	}
 	return page, nil
+}
+
+// Shows reports whether a view, which may be nil, shows a job, whose record may lack targets.
+func (s *Store) Shows(ctx context.Context, v *View, j *Job) (bool, error) {
+	read := 0
+	return s.shows(ctx, v, j, &read)
+}
+
+// shows adds to read how many targets it had to read.
+func (s *Store) shows(ctx context.Context, v *View, j *Job, read *int) (ok bool, err error) {
+	switch {
+	case v == nil, j.User == v.User && !j.Scheduled():
+		return true, nil
+	case j.TargetCount == 0 || j.TargetCount > len(v.Peels.IDs):
+		return false, nil
+	}
+	err = s.withTargets(ctx, j, func(j *Job) error {
+		all := j.Targets
+		if len(all) < j.TargetCount {
+			*read += j.TargetCount
+			var err error
+			if all, err = s.readTargets(ctx, j); err != nil {
+				return err
+			}
+		}
+		ok = !slices.ContainsFunc(all, func(id target.PeelID) bool { return !v.Peels.Has(id) })
+		return nil
+	})
+	return ok, err
 }
 
 // older returns the n newest IDs of jobs before one, the newest first, and which jobs live; before may be empty. The
@@ -118,6 +164,7 @@ const fewTargets = 8
 
 func listing(j *Job) Job {
 	l := j.Summary()
+	l.LastReturn = 0 // a sequence counts the returns of all peels
 	if j.TargetCount <= fewTargets {
 		l.Targets = j.Targets
 	}

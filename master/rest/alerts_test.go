@@ -13,12 +13,12 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/alert"
 	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/auth/access"
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/coverage/cause"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
 	"github.com/seed-c01c3da5/zester/master/notify"
-	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 // A taker is a chat without a socket, which would stop fake time.
@@ -44,7 +44,7 @@ func (s *system) leadAlerts() {
 			return []verdict.Problem{{Kind: verdict.Failed, Entry: "backup", Peel: "db-1"}}
 		},
 		Health: func() verdict.Health { return verdict.Health{Ready: true} }, Stored: func() error { return nil },
-		Within: func(context.Context, grants.Caller) ([]target.PeelID, bool, error) { return nil, true, nil },
+		Within: func(context.Context, grants.Caller) (access.Peels, error) { return access.Peels{All: true}, nil },
 		Cause:  func(verdict.Kind, string) cause.Finding { return cause.Finding{} },
 	})
 	ctx, cancel := context.WithCancel(context.Background())

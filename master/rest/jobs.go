@@ -219,7 +219,7 @@ type listInput struct {
 }
 
 func (r *routes) listJobs(ctx context.Context, in *listInput) (*output[job.JobsPage], error) {
-	return answered(r.Questions.JobList(ctx, job.Query{
+	return answered(r.Questions.JobList(ctx, callerOf(ctx), job.Query{
 		Function: in.Function,
 		User:     in.User,
 		Status:   in.Status,
@@ -247,7 +247,7 @@ func (r *routes) showJob(ctx context.Context, in *jobInput) (*output[job.Job], e
 
 // visible reads a job that the token may see: with the scope read any job, else its own.
 func (r *routes) visible(ctx context.Context, jid wire.JID) (*job.Job, error) {
-	j, err := r.Questions.JobShow(ctx, api.JobRequest{JID: jid})
+	j, err := r.Questions.JobShow(ctx, callerOf(ctx), api.JobRequest{JID: jid})
 	if err != nil {
 		return nil, answerError(err)
 	}
@@ -261,21 +261,21 @@ func (r *routes) jobReturns(ctx context.Context, in *api.JobRequest) (*output[jo
 	if _, err := r.visible(ctx, in.JID); err != nil {
 		return nil, err
 	}
-	return answered(r.Questions.JobReturns(ctx, *in))
+	return answered(r.Questions.JobReturns(ctx, callerOf(ctx), *in))
 }
 
 func (r *routes) jobGroups(ctx context.Context, in *api.ReturnGroupsRequest) (*output[api.ReturnGroups], error) {
 	if _, err := r.visible(ctx, in.JID); err != nil {
 		return nil, err
 	}
-	return answered(r.Questions.JobGroups(ctx, *in))
+	return answered(r.Questions.JobGroups(ctx, callerOf(ctx), *in))
 }
 
 // cancelJob replies when the request to cancel is stored; the job ends soon after.
 func (r *routes) cancelJob(ctx context.Context, in *jobInput) (*output[job.Job], error) {
 	t := tokenOf(ctx)
 	if !t.Has(credential.ScopeAdmin) {
-		j, err := r.Questions.JobShow(ctx, api.JobRequest{JID: in.JID})
+		j, err := r.Questions.JobShow(ctx, callerOf(ctx), api.JobRequest{JID: in.JID})
 		if err != nil {
 			return nil, answerError(err)
 		}

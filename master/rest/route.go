@@ -124,6 +124,8 @@ func forwardProblem(err error, to *api.Route) error {
 	switch code := api.CodeOf(err); {
 	case code == api.CodeInvalid:
 		return huma.Error400BadRequest(sentence(err))
+	case code == api.CodeForbidden:
+		return huma.Error403Forbidden(sentence(err))
 	case code == api.CodeNotFound:
 		return huma.Error404NotFound(sentence(err))
 	case code == api.CodeConflict && slices.Contains(to.Codes, http.StatusConflict):

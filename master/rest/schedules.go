@@ -25,7 +25,7 @@ func (r *routes) registerSchedules(a huma.API) {
 			return r.submitter(tokenOf(ctx), callerOf(ctx))(ctx, spec)
 		},
 		Returns: func(ctx context.Context, jid wire.JID) (*job.RowsPage, error) {
-			return r.Questions.JobReturns(ctx, api.JobRequest{JID: jid})
+			return r.Questions.JobReturns(ctx, callerOf(ctx), api.JobRequest{JID: jid})
 		},
 	})
 }

@@ -7,45 +7,50 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth/access"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
-	"github.com/seed-c01c3da5/zester/master/auth/user"
+	"github.com/seed-c01c3da5/zester/master/reach"
 )
 
-// A people has the records of people, which it opens for the first request of one: the bus may be away before.
+// A people has the records of people and tokens, which it opens for the first request of one: the bus may be away
+// before.
 type people struct {
 	conn *nats.Conn
 
 	mu    sync.Mutex
-	store *user.Store // nil: not opened yet
+	known *reach.Reach // nil: not opened yet
 }
 
-// check returns an error if a caller may not send a request.
-func (p *people) check(ctx context.Context, from grants.Caller, verb access.Verb) error {
+// check returns an error if a caller may not send a request whose reply shows something.
+func (p *people) check(ctx context.Context, from grants.Caller, verb access.Verb, shows api.Showing) error {
 	if !from.Role.IsPerson() {
 		return nil
 	}
-	store, err := p.open(ctx)
-	if err != nil {
+	known, err := p.open(ctx)
+	if err == nil {
+		err = known.Users.Check(ctx, from, verb)
+	}
+	if err != nil || shows != api.WholeFleet {
 		return err
 	}
-	return store.Check(ctx, from, verb)
+	return known.CheckWhole(ctx, from, verb)
 }
 
-func (p *people) open(ctx context.Context) (*user.Store, error) {
+func (p *people) open(ctx context.Context) (*reach.Reach, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.store != nil {
-		return p.store, nil
+	if p.known != nil {
+		return p.known, nil
 	}
 	js, err := jetstream.New(p.conn)
 	if err != nil {
 		return nil, err
 	}
-	store, err := user.Open(ctx, js)
+	known, err := reach.Open(ctx, js, nil)
 	if err != nil {
 		return nil, err
 	}
-	p.store = store
-	return store, nil
+	p.known = &known
+	return p.known, nil
 }

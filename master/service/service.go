@@ -8,7 +8,8 @@
 //   - A [Lane] bounds how many requests are carried out and how many wait; one more is refused at once, and may be
 //     repeated. A request whose caller has given up while it waited is not carried out.
 //   - The context of a read ends when its caller gives up. A change is not cut off by its caller.
-//   - The rules about the caller allow the verb; see [user.Store.Check].
+//   - The rules about the caller allow the verb; see [user.Store.Check]. A caller who may not read about all peels gets
+//     no reply that is about the whole fleet; see [api.WholeFleet].
 //   - A request that changes something is in the audit log before its reply, also if it was refused or not valid. The
 //     audit log has no entry for reads, for requests that the lane refused, and for changes that were only checked.
 //   - A service whose context ends, as at the end of a lease, leaves no subscription behind. What it has received is
@@ -55,6 +56,7 @@ type Verb struct {
 	noun, verb string
 	subject    string // all subjects of the verb, whose last token is the caller
 	changes    bool
+	shows      api.Showing
 	lane       *Lane
 	unchecked  bool
 	carryOut   func(context.Context, *Call) (any, error)
@@ -76,7 +78,7 @@ func On[Q, A any](e api.Endpoint[Q, A], f func(context.Context, *Call, Q) (*A, e
 	}
 	return Verb{
 		noun: e.Noun, verb: e.Verb, subject: api.Subject(e.Noun, e.Verb, "*"), changes: !wire.Reads(e.Verb),
-		carryOut: carryOut,
+		shows: e.Shows, carryOut: carryOut,
 	}
 }
 
@@ -278,7 +280,7 @@ func (o *Options) carryOut(ctx context.Context, v Verb, c *Call) (any, error) {
 		msg := fmt.Sprintf("the request has %d bytes, the limit is %d", len(c.Data), o.MaxRequest)
 		return nil, &api.Error{Code: api.CodeInvalid, Msg: msg}
 	}
-	if err := o.people.check(ctx, c.From, access.Verb(v.noun+"."+v.verb)); err != nil {
+	if err := o.people.check(ctx, c.From, access.Verb(v.noun+"."+v.verb), v.shows); err != nil {
 		return nil, err
 	}
 	return v.carryOut(ctx, c)

@@ -75,6 +75,16 @@ func (j JID) Time() time.Time {
 	return id.Time()
 }
 
+// Lowest returns the lowest JID of the nanosecond in which j was made, and j itself if it is no KSUID.
+func (j JID) Lowest() JID {
+	id, err := j.parse()
+	if err != nil {
+		return j
+	}
+	clear(id[8:]) // after four bytes of seconds and four of nanoseconds
+	return JID(id.String())
+}
+
 // FirstJID returns the lowest JID of the second of a time, for a search of jobs by time. It is empty for a time before
 // the earliest second that a JID can express: the clock of this host was never set.
 func FirstJID(at time.Time) JID {

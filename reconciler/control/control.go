@@ -5,6 +5,7 @@
 // [Order] to the loop, which alone changes the record.
 //
 // Guarantees:
+//   - A caller who may read about some peels alone is shown, and counted, these: see reading.go.
 //   - The user is the last token of the subject, which the bus checks.
 //   - An order is answered as soon as its consequences are complete, and at most 500 ms after the loop has stored its
 //     change, whatever the network, the repo and the worker do. Record is called before each answer.
@@ -28,6 +29,8 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/audit"
+	"github.com/seed-c01c3da5/zester/master/auth/access"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/fleet"
 	"github.com/seed-c01c3da5/zester/master/service"
 	"github.com/seed-c01c3da5/zester/reconciler/archive"
@@ -54,7 +57,9 @@ type Service struct {
 	Progress *progress.Progress
 	Settings *settings.Store
 	Fleet    *fleet.Fleet
-	Record   func(context.Context, audit.Entry) // stores an entry in the audit log; if nil, nothing is stored
+	// Within returns the peels about which a caller may read.
+	Within func(context.Context, grants.Caller) (access.Peels, error)
+	Record func(context.Context, audit.Entry) // stores an entry in the audit log; if nil, nothing is stored
 	// Remove removes the settings of a peel, and reports whether there were any. It may take long.
 	Remove func(context.Context, target.PeelID) (bool, error)
 	// Read reads a revision from the repo or the archive, nil if neither has it. It may take long.

@@ -13,12 +13,18 @@ import (
 	"github.com/nats-io/nats.go/micro"
 
 	"github.com/seed-c01c3da5/zester/master/audit"
+	"github.com/seed-c01c3da5/zester/master/auth/access"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/fleet"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/progress"
 )
+
+// everyPeel lets everybody read about all peels.
+func everyPeel(context.Context, grants.Caller) (access.Peels, error) {
+	return access.Peels{All: true}, nil
+}
 
 func TestMain(m *testing.M) { os.Exit(natstest.InMemory(m)) }
 
@@ -30,7 +36,7 @@ func TestRequestsOfSyncNowDoNotDelayOrders(t *testing.T) {
 		fleet := fleet.New(nc, log)
 		orders := make(chan *Order)
 		s := &Service{
-			NC: nc, Orders: orders, Newest: func() *Snapshot { return &Snapshot{} }, Fleet: fleet, Progress: progress.New(fleet, make(chan struct{}, 1), log), Log: log,
+			NC: nc, Orders: orders, Newest: func() *Snapshot { return &Snapshot{} }, Fleet: fleet, Progress: progress.New(fleet, make(chan struct{}, 1), log), Log: log, Within: everyPeel,
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{}, 2)
@@ -89,6 +95,7 @@ func TestAnOrderThatIsStoredIsAnsweredWhileTheMasterHandsOver(t *testing.T) {
 		s := &Service{
 			NC: nc, Orders: orders, Newest: func() *Snapshot { return &Snapshot{} }, Fleet: fleet, Progress: progress.New(fleet, make(chan struct{}, 1), log), Log: log,
 			Record: func(_ context.Context, e audit.Entry) { entries = append(entries, e) },
+			Within: everyPeel,
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{}, 2)

@@ -10,7 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/master/api"
-	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/auth/access"
 	"github.com/seed-c01c3da5/zester/master/service"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/archive"
@@ -56,16 +56,22 @@ func (s *Service) Status() *status.Sync {
 	return &sync
 }
 
-// status leaves out the counts of hosts for callers with limits, because they are of all peels.
-func (s *Service) status(_ context.Context, c *service.Call, _ api.None) (*status.Sync, error) {
-	now := *s.Status()
-	if c.From.Role == grants.RoleLimited {
-		now.HostCounts = nil
+func (s *Service) status(ctx context.Context, c *service.Call, _ api.None) (*status.Sync, error) {
+	peels, err := s.Within(ctx, c.From)
+	if err != nil {
+		return nil, err
 	}
-	return &now, nil
+	if peels.All {
+		return s.Status(), nil
+	}
+	return partOf(s.Status(), peels, s.Progress.Peels(peels.IDs)), nil
 }
 
-func (s *Service) history(ctx context.Context, _ *service.Call, _ api.None) (*status.History, error) {
+func (s *Service) history(ctx context.Context, c *service.Call, _ api.None) (*status.History, error) {
+	peels, err := s.Within(ctx, c.From)
+	if err != nil {
+		return nil, err
+	}
 	all, err := s.Archive.List(ctx)
 	if err != nil {
 		return nil, err
@@ -77,36 +83,52 @@ func (s *Service) history(ctx context.Context, _ *service.Call, _ api.None) (*st
 	h := &status.History{Attempts: []status.Attempt{}}
 	for _, a := range s.Newest().Attempts {
 		a.Stored = stored[a.Commit]
+		if !peels.All {
+			a = outlineOf(a)
+		}
 		h.Attempts = append(h.Attempts, a)
 	}
 	return h, nil
 }
 
-func (s *Service) peels(_ context.Context, _ *service.Call, q status.PeelsRequest) (*status.SyncPeelsPage, error) {
+func (s *Service) peels(ctx context.Context, c *service.Call, q status.PeelsRequest) (*status.SyncPeelsPage, error) {
 	if len(q.Peels) > status.MaxPeels {
 		return nil, record.Refuse("%d peels, the limit is %d", len(q.Peels), status.MaxPeels)
 	}
-	if len(q.Peels) > 0 {
-		return &status.SyncPeelsPage{Peels: s.Progress.Peels(q.Peels)}, nil
+	within, err := s.Within(ctx, c.From)
+	if err != nil {
+		return nil, err
 	}
-	page := s.Progress.Page(q.Cursor, pageOfPeels)
+	if len(q.Peels) > 0 {
+		return &status.SyncPeelsPage{Peels: s.Progress.Peels(of(within, q.Peels))}, nil
+	}
+	page := s.Progress.Page(within, q.Cursor, pageOfPeels)
 	return &page, nil
+}
+
+// of returns those of some peels about which a caller may read, in their order.
+func of(within access.Peels, ids []target.PeelID) []target.PeelID {
+	return slices.DeleteFunc(slices.Clone(ids), func(id target.PeelID) bool { return !within.Has(id) })
 }
 
 // maxStates bounds an answer of sync.states, in bytes: the bus takes 1 MiB, and one peel has at most 200 KiB.
 const maxStates = 512 << 10
 
 // states answers with as many peels as an answer has room for.
-func (s *Service) states(_ context.Context, _ *service.Call, q status.PeelsRequest) (*status.SyncStatesPage, error) {
+func (s *Service) states(ctx context.Context, c *service.Call, q status.PeelsRequest) (*status.SyncStatesPage, error) {
 	if len(q.Peels) > status.MaxPeels {
 		return nil, record.Refuse("%d peels, the limit is %d", len(q.Peels), status.MaxPeels)
+	}
+	within, err := s.Within(ctx, c.From)
+	if err != nil {
+		return nil, err
 	}
 	var page status.SyncStatesPage
 	var ok bool
 	if len(q.Peels) > 0 {
-		page.Peels, ok = s.Progress.StatesOf(q.Peels)
+		page.Peels, ok = s.Progress.StatesOf(of(within, q.Peels))
 	} else {
-		page, ok = s.Progress.States(q.Cursor, pageOfPeels)
+		page, ok = s.Progress.States(within, q.Cursor, pageOfPeels)
 	}
 	if !ok && s.Newest().Sync.LastGood.Commit != "" {
 		return nil, errStatesUnread
@@ -127,8 +149,12 @@ func (s *Service) states(_ context.Context, _ *service.Call, q status.PeelsReque
 }
 
 // groups answers with the results of states that make hosts differ from Git.
-func (s *Service) groups(context.Context, *service.Call, api.None) (*status.StateGroups, error) {
-	groups, ok := s.Progress.StateGroups()
+func (s *Service) groups(ctx context.Context, c *service.Call, _ api.None) (*status.StateGroups, error) {
+	within, err := s.Within(ctx, c.From)
+	if err != nil {
+		return nil, err
+	}
+	groups, ok := s.Progress.StateGroups(within)
 	if !ok && s.Newest().Sync.LastGood.Commit != "" {
 		return nil, errStatesUnread
 	}
@@ -142,13 +168,17 @@ func (s *Service) plan(_ context.Context, _ *service.Call, q status.PlanRequest)
 }
 
 // document answers with the stored document of a peel.
-func (s *Service) document(ctx context.Context, _ *service.Call, q status.DocumentRequest) (*status.Document, error) {
+func (s *Service) document(ctx context.Context, c *service.Call, q status.DocumentRequest) (*status.Document, error) {
 	id, err := target.ParsePeelID(string(q.Peel))
 	if err != nil {
 		return nil, record.Refuse("%v", err)
 	}
+	within, err := s.Within(ctx, c.From)
+	if err != nil {
+		return nil, err
+	}
 	doc, _, err := s.Settings.Get(ctx, id)
-	if err == nil && doc == nil {
+	if err == nil && (doc == nil || !within.Has(id)) {
 		err = record.Refuse("no settings were given to %s", id)
 	}
 	if err != nil {

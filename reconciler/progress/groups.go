@@ -4,17 +4,18 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/seed-c01c3da5/zester/master/auth/access"
 	"github.com/seed-c01c3da5/zester/settings/sorting"
 	"github.com/seed-c01c3da5/zester/settings/status"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// StateGroups returns the results that make hosts differ from Git, equal ones together. ok is as [Progress.States] says
-// it.
-func (p *Progress) StateGroups() (groups status.StateGroups, ok bool) {
+// StateGroups returns the results that make hosts of a set differ from Git, equal ones together. ok is as in
+// [Progress.States].
+func (p *Progress) StateGroups(of access.Peels) (groups status.StateGroups, ok bool) {
 	var found stateGrouping
 	for page, after := (status.SyncStatesPage{}), target.PeelID(""); ; after = page.Next {
-		if page, ok = p.States(after, groupedAtOnce); !ok {
+		if page, ok = p.States(of, after, groupedAtOnce); !ok {
 			return groups, false
 		}
 		for i := range page.Peels {

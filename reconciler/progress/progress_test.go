@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/master/auth/access"
 	fleetpkg "github.com/seed-c01c3da5/zester/master/fleet"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
@@ -15,6 +16,9 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
+
+// everyPeel is of a caller who may read about all peels.
+var everyPeel = access.Peels{All: true}
 
 // What is kept up to date equals a look at every peel, whatever is wanted, held back and reported in between.
 func TestProgressEqualsALookAtEveryPeel(t *testing.T) {
@@ -81,7 +85,7 @@ func TestPeelsComeInPages(t *testing.T) {
 	ids = slices.Insert(ids, 11, "p10x")
 	var got []target.PeelID
 	for after := target.PeelID(""); ; after = got[len(got)-1] {
-		page := p.Page(after, 10)
+		page := p.Page(everyPeel, after, 10)
 		if len(page.Peels) > 10 {
 			t.Fatalf("%d in a page of 10", len(page.Peels))
 		}
@@ -95,10 +99,10 @@ func TestPeelsComeInPages(t *testing.T) {
 	if !slices.Equal(got, ids) {
 		t.Errorf("%v", got)
 	}
-	if page := p.Page("p10w", 1); len(page.Peels) != 1 || page.Peels[0].Peel != "p10x" || page.Peels[0].State != status.Decommissioned || page.Next == "" {
+	if page := p.Page(everyPeel, "p10w", 1); len(page.Peels) != 1 || page.Peels[0].Peel != "p10x" || page.Peels[0].State != status.Decommissioned || page.Next == "" {
 		t.Errorf("after an ID that is none: %+v", page)
 	}
-	if page := p.Page("p24", 10); len(page.Peels) != 0 || page.Next != "" {
+	if page := p.Page(everyPeel, "p24", 10); len(page.Peels) != 0 || page.Next != "" {
 		t.Errorf("after the last: %+v", page)
 	}
 	if c := p.Counts(); c.Peels != 25 {

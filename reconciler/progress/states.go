@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/seed-c01c3da5/zester/master/auth/access"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/status"
@@ -152,9 +153,9 @@ func (p *Progress) HostCounts() status.HostCounts {
 	return maps.Clone(counts)
 }
 
-// States returns at most most peels after an ID whose wanted settings have states, in order. ok is false while reports
-// are still being read, or settings are not wanted yet.
-func (p *Progress) States(after target.PeelID, most int) (page status.SyncStatesPage, ok bool) {
+// States returns at most most peels of a set after an ID whose wanted settings have states, in order. ok is false while
+// reports are still being read, or settings are not wanted yet.
+func (p *Progress) States(of access.Peels, after target.PeelID, most int) (page status.SyncStatesPage, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.states.read || p.plan == nil {
@@ -162,7 +163,7 @@ func (p *Progress) States(after target.PeelID, most int) (page status.SyncStates
 	}
 	var ids []target.PeelID
 	for id := range p.plan.Peels {
-		if id > after && p.hasStatesLocked(id) {
+		if id > after && of.Has(id) && p.hasStatesLocked(id) {
 			ids = append(ids, id)
 		}
 	}

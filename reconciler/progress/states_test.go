@@ -49,7 +49,7 @@ func TestTheNewestRunOfItsStatesSaysHowAHostIs(t *testing.T) {
 		b.p.Want("c1", withStates("d1", "p"), nil)
 		wants := func(want status.HostState, what any) {
 			t.Helper()
-			page, ok := b.p.States("", 10)
+			page, ok := b.p.States(everyPeel, "", 10)
 			if n := b.p.HostCounts(); !ok || len(page.Peels) != 1 || page.Peels[0].State != want || b.p.Peel("p").HostState != want || n[want] != 1 || len(n) != len(status.HostStates) {
 				t.Errorf("%+v: %+v, %v; want %s", what, page.Peels, n, want)
 			}
@@ -82,7 +82,7 @@ func TestTheNewestRunOfItsStatesSaysHowAHostIs(t *testing.T) {
 		b.p.Want("c2", withStates("d2", "p"), nil)
 		wants(status.HostOther, "before new settings")
 		b.p.Want("c1", toRun("d1", "p"), nil)
-		if page, ok := b.p.States("", 10); !ok || len(page.Peels) != 0 || b.p.Peel("p").HostState != "" {
+		if page, ok := b.p.States(everyPeel, "", 10); !ok || len(page.Peels) != 0 || b.p.Peel("p").HostState != "" {
 			t.Errorf("a peel without states: %+v", page)
 		}
 		b.p.Want("c1", withStates("d1", "p"), nil)
@@ -117,7 +117,7 @@ func TestNobodyIsSaidToHaveNoRunWhileReportsAreRead(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *fleet) {
 		b.p.Want("c1", withStates("d1", "a", "b"), nil)
 		b.ran("a", map[string]int{"unchanged": 1})
-		if _, ok := b.p.States("", 10); ok || b.p.HostCounts() != nil || b.p.Peel("a").HostState != "" {
+		if _, ok := b.p.States(everyPeel, "", 10); ok || b.p.HostCounts() != nil || b.p.Peel("a").HostState != "" {
 			t.Error("states are known before the stream was read")
 		}
 		defer b.run(func(ctx context.Context) error { return b.p.RunStates(ctx, b.bus.JetStream(t)) })()
@@ -147,8 +147,8 @@ func TestStatesOfPeelsComeInPages(t *testing.T) {
 			failed = append(failed, wire.StateOutcome{State: fmt.Sprint(i), Result: "failed", Error: long[:500]})
 		}
 		b.ran("a", map[string]int{"failed": 10}, failed...)
-		first, ok := b.p.States("", 2)
-		last, _ := b.p.States("b", 2)
+		first, ok := b.p.States(everyPeel, "", 2)
+		last, _ := b.p.States(everyPeel, "b", 2)
 		if !ok || len(first.Peels) != 2 || first.Next != "b" || first.Peels[1].Peel != "b" || len(last.Peels) != 1 || last.Next != "" || last.Peels[0].Peel != "c" {
 			t.Errorf("%+v, %+v", first, last)
 		}

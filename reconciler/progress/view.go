@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/master/auth/access"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/sorting"
@@ -241,11 +242,12 @@ func (p *Progress) Pending() map[target.PeelID]settings.Digest {
 	return peels
 }
 
-// Page returns at most most peels after an ID, in order. The ID need not be of a peel.
-func (p *Progress) Page(after target.PeelID, most int) status.SyncPeelsPage {
+// Page returns at most most peels of a set after an ID, in order. The ID need not be of a peel.
+func (p *Progress) Page(of access.Peels, after target.PeelID, most int) status.SyncPeelsPage {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	ids := slices.AppendSeq(slices.Clone(p.former), maps.Keys(p.wanted))
+	ids = slices.DeleteFunc(ids, func(id target.PeelID) bool { return !of.Has(id) })
 	slices.Sort(ids)
 	start, found := slices.BinarySearch(ids, after)
 	if found {

@@ -2,10 +2,10 @@
 // request. [Builtin] has the rules of the roles that every fleet has, and [ParseRole] reads a role that people write.
 //
 // A rule is about people, verbs, and for jobs also about peels, functions and arguments. What no rule allows is denied,
-// and a rule that denies holds over all that allow.
+// and a rule that denies holds over all that allow. [Reach] says about which peels a person may read.
 //
-// Guarantees: a decision follows from its arguments alone. A rule that names peels, functions or arguments is about
-// [Dispatch] alone, so it never allows a request that concerns the whole fleet.
+// Guarantees: a decision follows from its arguments alone. A rule that names functions or arguments is about [Dispatch]
+// alone, and one that names peels about [Dispatch] and reading, so it never allows a change of the whole fleet.
 //
 // Known gap: a target with facts trusts what each host says about itself, also in a rule that denies.
 package access
@@ -13,7 +13,9 @@ package access
 import (
 	"path"
 	"slices"
+	"strings"
 
+	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -41,8 +43,10 @@ func (w *Who) includes(person *Who) bool {
 // Actions are the requests that a rule is about.
 type Actions struct {
 	// Verbs are verbs, patterns of them such as job.* and *.list, "*" for all, or names of [Groups].
-	Verbs     []string `json:"verbs" yaml:"verbs"`
-	Target    string   `json:"target,omitempty" yaml:"target"`       // expression for the peels of a job; empty: all
+	Verbs []string `json:"verbs" yaml:"verbs"`
+	// Target is an expression for the peels of a job, and for the peels about which [Read] shows something. If empty,
+	// these are all peels of a job; what Read shows then follows from the other rules of the person.
+	Target    string   `json:"target,omitempty" yaml:"target"`
 	Functions []string `json:"functions,omitempty" yaml:"functions"` // globs such as test.*; empty: all
 	// Arguments has a pattern for each argument of the function; a call must have exactly these. Empty: any arguments.
 	Arguments map[string]string `json:"arguments,omitempty" yaml:"arguments"`
@@ -64,10 +68,21 @@ type Rule struct {
 
 // has reports whether the rule is about a verb, perhaps only on some peels.
 func (r *Rule) has(verb Verb) bool {
-	if r.ofJobs() && verb != Dispatch || slices.Contains(r.Except, verb) {
+	if r.ofJobs() && verb != Dispatch && !(r.showsSome() && reads(verb)) || slices.Contains(r.Except, verb) {
 		return false
 	}
 	return slices.ContainsFunc(r.Verbs, func(pattern string) bool { return matches(pattern, verb) })
+}
+
+// reads reports whether a request with the verb changes nothing.
+func reads(verb Verb) bool {
+	_, what, _ := strings.Cut(string(verb), ".")
+	return wire.Reads(what)
+}
+
+// showsSome reports whether the rule says what is shown about the peels that it names.
+func (r *Rule) showsSome() bool {
+	return r.Target != "" && len(r.Functions) == 0 && len(r.Arguments) == 0 && slices.Contains(r.Verbs, Read)
 }
 
 // On says what a request is about. It is empty for all verbs but [Dispatch].
@@ -219,35 +234,101 @@ func (t *Table) Of(who Who) (rules []Rule) {
 	return rules
 }
 
-// Targets returns the target expressions of the rules about jobs of a person, each once. [On] needs what they select.
+// allPeels is the target that selects all peels.
+const allPeels = "*"
+
+// Targets returns the target expressions of the rules about jobs and reading of a person, each once. [On] and [Reach]
+// need what they select.
 func Targets(rules []Rule, who Who) []string {
 	var targets []string
+	add := func(expr string) {
+		if !slices.Contains(targets, expr) {
+			targets = append(targets, expr)
+		}
+	}
 	for i := range rules {
 		r := &rules[i]
-		if r.Target != "" && r.Who.includes(&who) && !slices.Contains(targets, r.Target) {
-			targets = append(targets, r.Target)
+		if r.Target == "" || !r.Who.includes(&who) {
+			continue
+		}
+		add(r.Target)
+		if r.Deny && r.showsSome() {
+			add(allPeels) // Reach leaves out some
 		}
 	}
 	return targets
 }
 
-// Reach returns the peels on which a person may run something, sorted; all is true if these are all peels, or if the
-// person only reads. selected has what each of [Targets] selects.
-func Reach(rules []Rule, who Who, selected map[string][]target.PeelID) (peels []target.PeelID, all bool) {
-	all = true
+// Peels are the peels about which a person may read.
+type Peels struct {
+	All bool
+	IDs []target.PeelID // sorted; meaningless with All
+}
+
+// Has reports whether a peel is one of p.
+func (p Peels) Has(id target.PeelID) bool {
+	_, found := slices.BinarySearch(p.IDs, id)
+	return found || p.All
+}
+
+// Only returns those of sorted IDs that are in p.
+func (p Peels) Only(ids []target.PeelID) []target.PeelID {
+	if p.All {
+		return ids
+	}
+	return common(ids, p.IDs)
+}
+
+// Reach returns the peels about which a person may read. They are the peels of the rules that allow [Read] with a
+// target, and the peels on which the person may run something, without the peels of the rules that deny Read. selected
+// has what each of [Targets] selects.
+func Reach(rules []Rule, who Who, selected map[string][]target.PeelID) (p Peels) {
+	var denied []target.PeelID
+	isDenied := false
 	for i := range rules {
 		r := &rules[i]
-		if r.Deny || !r.Who.includes(&who) || !r.has(Dispatch) {
-			continue
+		switch {
+		case !r.Who.includes(&who):
+		case r.Deny && r.showsSome():
+			isDenied = true
+			denied = append(denied, selected[r.Target]...)
+		case r.Deny:
+		case r.reachesAll():
+			p.All = true
+		case r.showsSome(), r.has(Dispatch):
+			p.IDs = append(p.IDs, selected[r.Target]...)
 		}
-		if r.Target == "" {
-			return nil, true
-		}
-		all = false
-		peels = append(peels, selected[r.Target]...)
 	}
-	slices.Sort(peels)
-	return slices.Compact(peels), all
+	switch {
+	case p.All && isDenied:
+		p = Peels{IDs: slices.Clone(selected[allPeels])}
+	case p.All:
+		return Peels{All: true}
+	}
+	slices.Sort(p.IDs)
+	slices.Sort(denied)
+	p.IDs = without(slices.Compact(p.IDs), denied)
+	return p
+}
+
+// reachesAll reports whether a rule that allows something shows all peels.
+func (r *Rule) reachesAll() bool {
+	return r.has(Dispatch) && (r.Target == "" || r.Target == allPeels) || r.showsSome() && r.Target == allPeels
+}
+
+// ReachesAll reports whether [Reach] returns all peels, whatever the targets select.
+func ReachesAll(rules []Rule, who Who) (all bool) {
+	for i := range rules {
+		r := &rules[i]
+		switch {
+		case !r.Who.includes(&who):
+		case r.Deny && r.showsSome():
+			return false
+		case !r.Deny && r.reachesAll():
+			all = true
+		}
+	}
+	return all
 }
 
 // common returns the elements that two sorted lists share.

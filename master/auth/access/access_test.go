@@ -129,7 +129,7 @@ func oracleConcerns(r Rule, who Who, verb Verb, on On, id target.PeelID) bool {
 		return true
 	}
 	if verb != "job.dispatch" {
-		return false
+		return verb == "job.list" && oracleShowsSome(r) && !r.Deny
 	}
 	if r.Functions != nil && !slices.ContainsFunc(r.Functions, func(g string) bool { return globs(g, on.Function) }) {
 		return false
@@ -141,6 +141,103 @@ func oracleConcerns(r Rule, who Who, verb Verb, on On, id target.PeelID) bool {
 		return true
 	}
 	return globs(r.Target, string(id)) && id != "" || id == "" && !r.Deny
+}
+
+// oracleShowsSome says whether a rule names the peels about which its people may read.
+func oracleShowsSome(r Rule) bool {
+	return slices.Contains(r.Verbs, "read") && r.Target != "" && r.Functions == nil && r.Arguments == nil
+}
+
+// oracleReads decides whether a person may read about one peel.
+func oracleReads(rules []Rule, who Who, on On, id target.PeelID) bool {
+	shown := false
+	for _, r := range rules {
+		ofJobs := r
+		ofJobs.Functions, ofJobs.Arguments = nil, nil // a rule about some functions is about the peel, too
+		switch {
+		case oracleShowsSome(r) && oracleConcerns(withVerbs(r, "job.dispatch"), who, "job.dispatch", on, id):
+			if r.Deny {
+				return false
+			}
+			shown = true
+		case !r.Deny && oracleConcerns(ofJobs, who, "job.dispatch", on, id):
+			shown = true
+		}
+	}
+	return shown
+}
+
+func withVerbs(r Rule, verbs ...string) Rule {
+	r.Verbs, r.Except = verbs, nil
+	return r
+}
+
+func TestReachIsThatOfTheOracle(t *testing.T) {
+	w := &world{rand.New(rand.NewPCG(3, 4)), []target.PeelID{"db-1", "db-2", "web-1", "web-2"}}
+	found := map[bool]int{}
+	for range *cases {
+		var rules []Rule
+		for i := range w.IntN(8) {
+			rules = append(rules, w.rule(i))
+		}
+		who, on := w.who(), w.on()
+		selected := map[string][]target.PeelID{}
+		for _, expr := range Targets(rules, who) {
+			selected[expr] = on.Selected[expr]
+		}
+		got := Reach(rules, who, selected)
+		if ReachesAll(rules, who) != got.All {
+			t.Fatalf("%+v\nall for %+v: %t, and its reach is %+v", rules, who, !got.All, got)
+		}
+		var want []target.PeelID
+		for _, id := range w.peels {
+			may := oracleReads(rules, who, on, id)
+			found[may]++
+			if may {
+				want = append(want, id)
+			}
+			if got.Has(id) != may {
+				t.Fatalf("%+v\n%+v reads about %s: %t", rules, who, id, !may)
+			}
+		}
+		if only := got.Only(w.peels); !slices.Equal(only, want) {
+			t.Fatalf("%+v\n%+v reads about %v, want %v", rules, who, only, want)
+		}
+	}
+	if found[true] < *cases/4 || found[false] < *cases/4 {
+		t.Errorf("of %d cases %v: the cases are of one kind", *cases, found)
+	}
+}
+
+func TestWhatBuiltinRolesReach(t *testing.T) {
+	web := Actions{Verbs: []string{"job.dispatch"}, Target: "web-*", Functions: []string{"test.*"}}
+	read := Actions{Verbs: []string{Read}, Target: "web-*"}
+	selected := map[string][]target.PeelID{"web-*": {"web-1"}, "*": {"db-1", "web-1"}}
+	for name, c := range map[string]struct {
+		role  string
+		rules []Rule
+		want  Peels
+	}{
+		"an operator":                      {"operator", nil, Peels{All: true}},
+		"an auditor":                       {"auditor", nil, Peels{All: true}},
+		"an auditor who runs something":    {"auditor", []Rule{{Actions: web}}, Peels{All: true}},
+		"an auditor who is denied to read": {"auditor", []Rule{{Deny: true, Actions: read}}, Peels{IDs: []target.PeelID{"db-1"}}},
+		"limits":                           {"limited", []Rule{{Actions: web}}, Peels{IDs: []target.PeelID{"web-1"}}},
+		"limits of functions":              {"limited", []Rule{{Actions: Actions{Verbs: web.Verbs, Functions: web.Functions}}}, Peels{All: true}},
+		"a member without a rule":          {"member", nil, Peels{}},
+		"a member who reads":               {"member", []Rule{{Actions: Actions{Verbs: []string{Read, "*.list"}}}}, Peels{}},
+		"a member who reads about some":    {"member", []Rule{{Actions: read}}, Peels{IDs: []target.PeelID{"web-1"}}},
+		"a member who reads about all":     {"member", []Rule{{Actions: Actions{Verbs: []string{Read}, Target: "*"}}}, Peels{All: true}},
+		"a member who runs something":      {"member", []Rule{{Actions: web}}, Peels{IDs: []target.PeelID{"web-1"}}},
+	} {
+		for i := range c.rules {
+			c.rules[i].Who = Who{Name: "ann"}
+		}
+		got := Reach(append(Builtin(), c.rules...), Who{Name: "ann", Roles: []string{c.role}}, selected)
+		if got.All != c.want.All || !got.All && !slices.Equal(got.IDs, c.want.IDs) {
+			t.Errorf("%s reads about %+v", name, got)
+		}
+	}
 }
 
 func oracleCovers(r Rule, verb Verb) bool {

@@ -196,16 +196,26 @@ func (p *roleParser) actions(n *strictyaml.Node, at string, deny bool) (a Action
 	if keys.Arguments != nil {
 		a.Arguments = p.arguments(keys.Arguments, at+".arguments", deny)
 	}
-	ofJobs := keys.Target != nil || keys.Functions != nil || keys.Arguments != nil
-	a.Verbs = p.verbs(keys.Verbs, at+".verbs", ofJobs, deny)
+	a.Verbs = p.verbs(keys.Verbs, at+".verbs", deny)
+	for i, v := range a.Verbs {
+		where := fmt.Sprintf("%s.verbs[%d]", at, i)
+		switch isDispatch := Verb(v) == Dispatch; {
+		case !isDispatch && (keys.Functions != nil || keys.Arguments != nil):
+			p.refuse(keys.Verbs.List[i], where, "functions and arguments are for the verb %s alone; "+
+				"put %s into another rule", Dispatch, v)
+		case !isDispatch && v != Read && keys.Target != nil:
+			p.refuse(keys.Verbs.List[i], where, "target is for the verbs %s and %s alone; put %s into another rule",
+				Dispatch, Read, v)
+		}
+	}
 	return a
 }
 
 // verbs reads the verbs of a rule. Each has to cover a verb of masters.
-func (p *roleParser) verbs(n *strictyaml.Node, at string, ofJobs, deny bool) []string {
+func (p *roleParser) verbs(n *strictyaml.Node, at string, deny bool) []string {
 	verbs := p.texts(n, at)
 	if len(verbs) == 0 || len(verbs) != len(n.List) {
-		return verbs
+		return nil
 	}
 	for i, v := range verbs {
 		e, at := n.List[i], fmt.Sprintf("%s[%d]", at, i)
@@ -214,9 +224,6 @@ func (p *roleParser) verbs(n *strictyaml.Node, at string, ofJobs, deny bool) []s
 		case !slices.ContainsFunc(p.known.Verbs, isMatch):
 			all := slices.Concat(slices.Sorted(maps.Keys(Groups)), p.known.Verbs)
 			p.refuse(e, at, "there is no verb %q%s", v, strictyaml.SuggestKey(v, all))
-		case ofJobs && Verb(v) != Dispatch:
-			p.refuse(e, at, "target, functions and arguments are for the verb %s alone; put %s into another rule",
-				Dispatch, v)
 		case !deny && slices.Contains(Reserved, Verb(v)):
 			p.refuse(e, at, "no role can allow %s, only operators may: "+
 				"who has it could give away more than the role allows", v)

@@ -7,15 +7,18 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
+// Read is the group of the verbs that show something.
+const Read = "read"
+
 // Groups are names for sets of verbs, as rules use them.
 var Groups = map[string][]string{
-	"read": reads(),
-	"run":  {string(Dispatch), "job.cancel", "target.resolve", "hold.add", "hold.reject"},
+	Read:  readVerbs(),
+	"run": {string(Dispatch), "job.cancel", "target.resolve", "hold.add", "hold.reject"},
 }
 
-// reads returns patterns of the verbs that show something. A file of the config repo shows values that other replies
-// hide, so it is not among them.
-func reads() (patterns []string) {
+// readVerbs returns patterns of the verbs that show something. The file of the config repo is not among them, because
+// it shows values that other replies hide.
+func readVerbs() (patterns []string) {
 	for _, verb := range wire.ReadVerbs {
 		if verb != "file" && verb != "resolve" {
 			patterns = append(patterns, "*."+verb)
@@ -60,6 +63,8 @@ func matches(pattern string, verb Verb) bool {
 type builtin struct {
 	name  string
 	verbs []string
+	// readsAll: people of the role read about all peels, although they may run nothing.
+	readsAll bool
 	// own are verbs that the rules of a person of the role can add.
 	own []string
 }
@@ -72,11 +77,11 @@ type builtin struct {
 var builtins = []builtin{
 	{name: "operator", verbs: []string{"*"}},
 	{name: "direct", verbs: []string{"*"}},
-	{name: "auditor", verbs: append([]string{"read"}, own...)},
+	{name: "auditor", verbs: append([]string{Read}, own...), readsAll: true},
 	{
 		name: "limited",
 		verbs: slices.Concat(
-			slices.DeleteFunc(reads(), func(pattern string) bool { return pattern == "*.diff" }),
+			slices.DeleteFunc(readVerbs(), func(pattern string) bool { return pattern == "*.diff" }),
 			[]string{"target.resolve", "job.cancel", "hold.add", "hold.reject"}, own),
 		own: []string{string(Dispatch)},
 	},
@@ -88,7 +93,11 @@ var builtins = []builtin{
 func Builtin() (rules []Rule) {
 	for _, b := range builtins {
 		from := "the role " + b.name
-		rules = append(rules, Rule{From: from, Who: Who{Roles: []string{b.name}}, Actions: Actions{Verbs: b.verbs}})
+		who := Who{Roles: []string{b.name}}
+		rules = append(rules, Rule{From: from, Who: who, Actions: Actions{Verbs: b.verbs}})
+		if b.readsAll {
+			rules = append(rules, Rule{From: from, Who: who, Actions: Actions{Verbs: []string{Read}, Target: allPeels}})
+		}
 	}
 	return rules
 }

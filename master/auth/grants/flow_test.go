@@ -180,7 +180,6 @@ func TestAStoredReturnReachesMastersAndFollowers(t *testing.T) {
 		followers := map[string]*nats.Subscription{
 			"master":   listen(t, js.Conn(), wire.StoredOf(jid, "*")),
 			"operator": listen(t, b.Conn(t, grants.RoleOperator, "ann"), wire.StoredOf(jid, "*")),
-			"limited":  listen(t, b.Conn(t, grants.RoleLimited, "lee"), wire.StoredOf(jid, "*")),
 		}
 		nc := b.Conn(t, grants.RolePeel, "peel-a")
 		request(t, nc, wire.ReturnOf(jid, "peel-a"), "first")

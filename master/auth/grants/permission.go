@@ -31,9 +31,9 @@ type Role string
 // The roles. Each has a signing key of its own.
 const (
 	RolePeel     Role = "peel"
-	RoleOperator Role = "operator" // dispatches and reads
+	RoleOperator Role = "operator" // dispatches and reads, and hears all returns
 	RoleDirect   Role = "direct"   // an operator who may also ask peels without a master
-	RoleLimited  Role = "limited"  // an operator with [Limits]: dispatches within them, cancels its own jobs, and reads
+	RoleLimited  Role = "limited"  // an operator with [Limits]: dispatches and reads within them
 	RoleAuditor  Role = "auditor"  // reads
 	// RoleMember is a person for whom masters decide each request by the rules of the person's own roles and groups.
 	RoleMember Role = "member"
@@ -121,9 +121,7 @@ func Permissions(r Role) Grants {
 		g.Publish = append(g.Publish, wire.Direct("*", self))
 		g.Subscribe = append(g.Subscribe, wire.AnswerOf(self, "*", "*"))
 		return g
-	case RoleLimited:
-		return limitedGrants()
-	case RoleAuditor, RoleMember:
+	case RoleLimited, RoleAuditor, RoleMember:
 		return askerGrants(r)
 	case RoleObserver:
 		return observerGrants()
@@ -216,13 +214,6 @@ func observerGrants() Grants {
 		Subscribe:     []string{RoleObserver.Inbox(self) + ".>"},
 		Subscriptions: personSubscriptions,
 	}
-}
-
-// limitedGrants are those of an operator for other requests, without the stream of facts.
-func limitedGrants() Grants {
-	g := operatorGrants(RoleLimited)
-	g.Publish = asks(RoleLimited)
-	return g
 }
 
 // masterGrants are for the account in which all streams live. Answers to other roles go to names that the server

@@ -1,4 +1,4 @@
-package apiserver
+package reach
 
 import (
 	"context"
@@ -19,7 +19,7 @@ import (
 
 // given is a selector over peels whose settings a test writes.
 type given struct {
-	*selector
+	*Selector
 	t         *testing.T
 	revisions map[target.PeelID]uint64
 	heard     atomic.Int32 // readings of the whole bucket
@@ -29,7 +29,7 @@ func withSettings(t *testing.T, f func(t *testing.T, g *given)) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		js := b.JetStream(t)
 		g := &given{
-			selector: &selector{js: js, index: peelindex.New(), store: settings.NewStore(js)}, t: t, revisions: map[target.PeelID]uint64{},
+			Selector: NewSelector(js, peelindex.New()), t: t, revisions: map[target.PeelID]uint64{},
 		}
 		if _, err := js.Conn().Subscribe("$JS.API.CONSUMER.CREATE.KV_settings.>", func(*nats.Msg) { g.heard.Add(1) }); err != nil {
 			t.Fatal(err)
@@ -62,7 +62,7 @@ func (g *given) reads() int32 {
 
 func (g *given) want(expr string, want ...target.PeelID) {
 	g.t.Helper()
-	if _, got, err := g.selected(g.t.Context(), expr); err != nil || !slices.Equal(got, want) {
+	if _, got, err := g.Select(g.t.Context(), expr); err != nil || !slices.Equal(got, want) {
 		g.t.Errorf("%s selects %v, %v, want %v", expr, got, err, want)
 	}
 }
@@ -109,7 +109,7 @@ func TestSettingsThatAreGoneSelectNothing(t *testing.T) {
 		if err := g.js.DeleteStream(t.Context(), "KV_"+settings.Bucket); err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := g.selected(t.Context(), "I@nginx"); err == nil {
+		if _, _, err := g.Select(t.Context(), "I@nginx"); err == nil {
 			t.Error("a bucket that is away is an empty one")
 		}
 	})
@@ -132,7 +132,7 @@ func TestManyWhoAskAtOnceShareOneReading(t *testing.T) {
 		g.give("a", 1, 4)
 		left, leave := context.WithCancel(t.Context())
 		leave()
-		if _, _, err := g.selected(left, "I@nginx"); err == nil {
+		if _, _, err := g.Select(left, "I@nginx"); err == nil {
 			t.Error("who has left was answered")
 		}
 		var all sync.WaitGroup

@@ -1,4 +1,4 @@
-package apiserver
+package reach
 
 import (
 	"context"
@@ -23,9 +23,9 @@ const (
 	documentsOnce = 32               // read at a time
 )
 
-// A selector evaluates expressions on the live fleet. Facts are always current in the index. Node groups and settings
-// are read when an expression uses them, and only if they have changed.
-type selector struct {
+// A Selector evaluates expressions on the live fleet. Facts are always current in the index. Node groups and settings
+// are read when an expression uses them, and only if they have changed. Methods may be called from several goroutines.
+type Selector struct {
 	js    jetstream.JetStream
 	index *peelindex.Index
 	store *settings.Store
@@ -38,21 +38,26 @@ type selector struct {
 	loaded  map[target.PeelID]settings.Digest // of the settings in the index
 }
 
-// selected returns the peels that an expression selects, sorted.
-func (s *selector) selected(ctx context.Context, expr string) (*target.Expr, []target.PeelID, error) {
-	e, err := s.parse(ctx, expr)
+// NewSelector returns a selector of the peels of an index.
+func NewSelector(js jetstream.JetStream, index *peelindex.Index) *Selector {
+	return &Selector{js: js, index: index, store: settings.NewStore(js)}
+}
+
+// Select returns the peels that an expression selects, sorted.
+func (s *Selector) Select(ctx context.Context, expr string) (*target.Expr, []target.PeelID, error) {
+	e, err := s.Parse(ctx, expr)
 	if err != nil {
 		return nil, nil, err
 	}
 	return e, s.index.Select(e), nil
 }
 
-// parse parses an expression and loads the node groups and settings that it uses.
-func (s *selector) parse(ctx context.Context, expr string) (*target.Expr, error) {
+// Parse parses an expression and loads the node groups and settings that it uses.
+func (s *Selector) Parse(ctx context.Context, expr string) (*target.Expr, error) {
 	var groups target.Groups
 	if strings.ContainsRune(expr, 'N') { // N@, also with a delimiter of its own
 		var err error
-		if groups, err = s.groups(ctx); err != nil {
+		if groups, err = s.Groups(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -63,7 +68,8 @@ func (s *selector) parse(ctx context.Context, expr string) (*target.Expr, error)
 	return e, s.loadSettings(ctx)
 }
 
-func (s *selector) groups(ctx context.Context) (target.Groups, error) {
+// Groups returns the node groups of the revision in force.
+func (s *Selector) Groups(ctx context.Context) (target.Groups, error) {
 	s.mu.Lock()
 	rollout := s.rollout
 	s.mu.Unlock()
@@ -80,7 +86,7 @@ func (s *selector) groups(ctx context.Context) (target.Groups, error) {
 }
 
 // loadSettings updates the index to the settings at the time of the call, or later.
-func (s *selector) loadSettings(ctx context.Context) error {
+func (s *Selector) loadSettings(ctx context.Context) error {
 	// The first load may have begun before the call, the second has not.
 	for range 2 {
 		now, err := s.store.Position(ctx)
@@ -112,7 +118,7 @@ func (s *selector) loadSettings(ctx context.Context) error {
 }
 
 // load reads the changes of the bucket since the last load. Only one runs at a time.
-func (s *selector) load(ctx context.Context) error {
+func (s *Selector) load(ctx context.Context) error {
 	at, err := s.store.Position(ctx)
 	if err != nil {
 		return err
@@ -160,7 +166,7 @@ func (s *selector) load(ctx context.Context) error {
 
 // read returns settings that are not loaded, by digest. It reads equal settings of several peels once, and leaves out
 // deleted documents.
-func (s *selector) read(ctx context.Context, heads settings.Heads,
+func (s *Selector) read(ctx context.Context, heads settings.Heads,
 	loaded map[target.PeelID]settings.Digest,
 ) (map[settings.Digest]map[string]any, error) {
 	wanted := map[settings.Digest]target.PeelID{}

@@ -1,0 +1,93 @@
+// Package reach says about which peels a caller may read: call [Reach.Of]. A [Selector] evaluates the targets of the
+// rules, and all other expressions, on the live fleet.
+//
+// Guarantees: what [Reach.Of] returns follows from the rules and records at most half a second before, and from the
+// facts and settings at the time of the call. It is an error if they cannot be read.
+//
+// Known gap: a target with facts trusts what each host says about itself.
+package reach
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-c01c3da5/zester/master/auth/access"
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/auth/token"
+	"github.com/seed-c01c3da5/zester/master/auth/user"
+	"github.com/seed-c01c3da5/zester/settings/target"
+	"github.com/seed-c01c3da5/zester/settings/target/peelindex"
+)
+
+// A Reach knows the rules about all callers. All fields are required, but [Reach.CheckWhole] needs no Select.
+type Reach struct {
+	Users  *user.Store
+	Tokens *token.Store
+	Select grants.Selector
+}
+
+// Open opens the records of people and tokens, whose buckets have to exist. Without an index, the result has no Select.
+func Open(ctx context.Context, js jetstream.JetStream, index *peelindex.Index) (r Reach, err error) {
+	if r.Users, err = user.Open(ctx, js); err != nil {
+		return r, err
+	}
+	if r.Tokens, err = token.Open(ctx, js); err != nil || index == nil {
+		return r, err
+	}
+	selector := NewSelector(js, index)
+	r.Select = func(ctx context.Context, expr string) ([]target.PeelID, error) {
+		_, ids, err := selector.Select(ctx, expr)
+		return ids, err
+	}
+	return r, nil
+}
+
+// rules returns the rules about a caller.
+func (r Reach) rules(ctx context.Context, from grants.Caller) (who access.Who, rules []access.Rule, err error) {
+	name, isToken := credential.TokenNameOf(from.User)
+	if !isToken {
+		return r.Users.Rules(ctx, from)
+	}
+	limits, err := r.Tokens.Limits(ctx, name)
+	return access.Who{Name: from.User}, []access.Rule{limits.Rule(from.User)}, err
+}
+
+// Of returns the peels about which a caller may read.
+func (r Reach) Of(ctx context.Context, from grants.Caller) (p access.Peels, err error) {
+	who, rules, err := r.rules(ctx, from)
+	if err != nil {
+		return p, err
+	}
+	if access.ReachesAll(rules, who) {
+		return access.Peels{All: true}, nil
+	}
+	selected := map[string][]target.PeelID{}
+	for _, expr := range access.Targets(rules, who) {
+		if selected[expr], err = r.Select(ctx, expr); err != nil {
+			return p, fmt.Errorf("the limits of %s cannot be checked: %w", from.User, err)
+		}
+	}
+	return access.Reach(rules, who, selected), nil
+}
+
+// CheckWhole returns [grants.ErrNotAllowed] if a caller may not read about all peels. The reply to a request with the
+// verb is about all.
+func (r Reach) CheckWhole(ctx context.Context, from grants.Caller, verb access.Verb) error {
+	who, rules, err := r.rules(ctx, from)
+	if err != nil {
+		return err
+	}
+	return Whole(rules, who, verb)
+}
+
+// Whole is [Reach.CheckWhole] by the rules about a person.
+func Whole(rules []access.Rule, who access.Who, verb access.Verb) error {
+	if access.ReachesAll(rules, who) {
+		return nil
+	}
+	return fmt.Errorf("%w: %s is about the whole fleet, and %s may read about some peels alone", grants.ErrNotAllowed,
+		verb, who.Name)
+}
