@@ -3,7 +3,11 @@ package master
 import (
 	"context"
 	"errors"
+	"fmt"
+	"reflect"
 	"slices"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/seed-c01c3da5/zester/master/auth/access"
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
@@ -13,6 +17,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/reach"
 	"github.com/seed-c01c3da5/zester/peel/catalogue"
+	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -21,11 +26,18 @@ type judge struct {
 	users   *user.Store
 	tokens  *token.Store
 	selects func(ctx context.Context, expr string) ([]target.PeelID, error)
+	// document returns the newest settings of a peel; nil if it was given none.
+	document func(context.Context, target.PeelID) (*settings.Document, error)
 }
 
 // allow returns [grants.ErrNotAllowed] if a caller may not run what spec says on its targets. A call of prompt.run runs
-// other functions too.
+// other functions too, and one of schedule.run the function of an entry.
 func (j judge) allow(ctx context.Context, from grants.Caller, spec *job.Spec) error {
+	if spec.Function == scheduleRun {
+		if err := j.allowEntry(ctx, from, spec); err != nil {
+			return err
+		}
+	}
 	for i, function := range catalogue.RunBy(spec.Function, spec.Args) {
 		on := access.On{Function: function, Peels: spec.Targets}
 		if i == 0 && spec.StateID == "" {
@@ -36,6 +48,73 @@ func (j judge) allow(ctx context.Context, from grants.Caller, spec *job.Spec) er
 		}
 	}
 	return nil
+}
+
+// scheduleRun is the function that starts a schedule entry.
+const scheduleRun = "schedule.run"
+
+// entryReads is how many settings allowEntry reads at a time.
+const entryReads = 32
+
+// allowEntry decides about what an entry runs on each target, if the rules about the caller name functions. Masters know
+// the entries that settings have; those of peel.yaml are refused.
+func (j judge) allowEntry(ctx context.Context, from grants.Caller, spec *job.Spec) error {
+	names, err := j.reach().NamesFunctions(ctx, from)
+	if err != nil || !names {
+		return err
+	}
+	entry, _ := spec.Args["entry"].(string)
+	calls := make([]access.On, len(spec.Targets))
+	g, limited := errgroup.WithContext(ctx)
+	g.SetLimit(entryReads)
+	for i, id := range spec.Targets {
+		g.Go(func() (err error) {
+			calls[i], err = j.entryOn(limited, id, entry)
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	for len(calls) > 0 {
+		on := calls[0]
+		var others []access.On
+		for _, c := range calls[1:] {
+			if c.Function == on.Function && reflect.DeepEqual(c.Args, on.Args) {
+				on.Peels = append(on.Peels, c.Peels...)
+			} else {
+				others = append(others, c)
+			}
+		}
+		if err := j.allowOne(ctx, from, on, spec); err != nil {
+			return fmt.Errorf("the entry %s runs %s: %w", entry, on.Function, err)
+		}
+		calls = others
+	}
+	return nil
+}
+
+// entryOn returns what an entry runs on a peel.
+func (j judge) entryOn(ctx context.Context, id target.PeelID, entry string) (on access.On, err error) {
+	doc, err := j.document(ctx, id)
+	if err != nil {
+		return on, err
+	}
+	var values map[string]any
+	if doc != nil {
+		if values, err = doc.Values(); err != nil {
+			return on, err
+		}
+	}
+	entries, _ := values["schedule"].(map[string]any)
+	fields, _ := entries[entry].(map[string]any)
+	function, _ := fields["module"].(string)
+	if function == "" {
+		return on, fmt.Errorf("%w: the settings of %s have no entry %.100q, so what it runs is not known",
+			grants.ErrNotAllowed, id, entry)
+	}
+	args, _ := fields["args"].(map[string]any)
+	return access.On{Function: function, Args: args, Peels: []target.PeelID{id}}, nil
 }
 
 // allowOne is allow for one function that spec runs.

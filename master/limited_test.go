@@ -108,6 +108,45 @@ func TestTargetsDoNotShowSettingsOutsideTheLimitsOfACaller(t *testing.T) {
 	})
 }
 
+// TestAnEntryIsStartedByWhoMayRunItsFunction holds for limits on functions, which schedule.run would otherwise pass by.
+func TestAnEntryIsStartedByWhoMayRunItsFunction(t *testing.T) {
+	atSite(t, func(t *testing.T, s *site) {
+		s.master("m1")
+		s.peels("web-01", "web-02")
+		entries := func(module string) map[string]any {
+			return map[string]any{"schedule": map[string]any{
+				"backup": map[string]any{"module": "test.ping", "interval": "1h"},
+				"mixed":  map[string]any{"module": module, "interval": "1h", "args": map[string]any{"command": "id"}},
+			}}
+		}
+		s.give("web-01", entries("cmd.run"))
+		s.give("web-02", entries("test.ping"))
+		lee := s.limited("lee", grants.Limits{Functions: []string{"test.*", "schedule.run"}})
+		web := s.limited("web", grants.Limits{Target: "web-*"})
+		both := []target.PeelID{"web-01", "web-02"}
+		for _, c := range []struct {
+			who   *api.Client
+			entry string
+			on    []target.PeelID
+			code  api.Code
+		}{
+			{lee, "backup", both, ""},
+			{lee, "mixed", both[1:], ""},
+			{lee, "mixed", both, api.CodeForbidden},
+			{lee, "of-peel-yaml", both, api.CodeForbidden},
+			{web, "mixed", both, ""},
+			{web, "of-peel-yaml", both, ""},
+		} {
+			spec := job.Spec{
+				JID: wire.NewJID(), Function: "schedule.run", Targets: c.on, TargetExpr: "*", Args: map[string]any{"entry": c.entry},
+			}
+			if _, err := api.JobDispatch.Ask(t.Context(), c.who, spec); api.CodeOf(err) != c.code {
+				t.Errorf("%s on %v: %v, want the code %q", c.entry, c.on, err, c.code)
+			}
+		}
+	})
+}
+
 // TestARevokedPersonWhomAMasterRemembersStartsNothing revokes a person on another master, which has not cut the person off yet.
 // This master still remembers the permissions of before.
 func TestARevokedPersonWhomAMasterRemembersStartsNothing(t *testing.T) {

@@ -30,6 +30,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/results"
 	"github.com/seed-c01c3da5/zester/master/session"
 	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -129,9 +130,15 @@ func (s *services) open(ctx context.Context) (err error) {
 func (s *services) assemble(ctx context.Context) (err error) {
 	m := s.m
 	s.stored = &storage{js: s.js, bus: m.bus, key: m.o.ID, log: m.log}
-	s.judge = judge{s.users, s.tokens, func(ctx context.Context, expr string) ([]target.PeelID, error) {
-		return s.server.Select(ctx, expr)
-	}}
+	documents := settings.NewStore(s.js)
+	s.judge = judge{
+		users: s.users, tokens: s.tokens,
+		selects: func(ctx context.Context, expr string) ([]target.PeelID, error) { return s.server.Select(ctx, expr) },
+		document: func(ctx context.Context, id target.PeelID) (*settings.Document, error) {
+			doc, _, err := documents.Get(ctx, id)
+			return doc, err
+		},
+	}
 	owner := bus.HeartbeatOwner(m.o.ID, m.id.run)
 	if s.dispatcher, err = s.newDispatcher(owner); err != nil {
 		return err

@@ -73,6 +73,12 @@ func (r Reach) Of(ctx context.Context, from grants.Caller) (p access.Peels, err 
 	return access.Reach(rules, who, selected), nil
 }
 
+// NamesFunctions reports whether a rule about a caller names functions or arguments.
+func (r Reach) NamesFunctions(ctx context.Context, from grants.Caller) (bool, error) {
+	who, rules, err := r.rules(ctx, from)
+	return err == nil && access.NamesFunctions(rules, who), err
+}
+
 // CheckWhole returns [grants.ErrNotAllowed] if a caller may not read about all peels. The reply to a request with the
 // verb is about all.
 func (r Reach) CheckWhole(ctx context.Context, from grants.Caller, verb access.Verb) error {

@@ -331,6 +331,14 @@ func ReachesAll(rules []Rule, who Who) (all bool) {
 	return all
 }
 
+// NamesFunctions reports whether a rule about a person names functions or arguments. If not, all functions are decided
+// alike.
+func NamesFunctions(rules []Rule, who Who) bool {
+	return slices.ContainsFunc(rules, func(r Rule) bool {
+		return r.Who.includes(&who) && len(r.Functions)+len(r.Arguments) > 0
+	})
+}
+
 // common returns the elements that two sorted lists share.
 func common(a, b []target.PeelID) (both []target.PeelID) {
 	for _, id := range a {
