@@ -56,8 +56,8 @@ const scheduleRun = "schedule.run"
 // entryReads is how many settings allowEntry reads at a time.
 const entryReads = 32
 
-// allowEntry decides about what an entry runs on each target, if the rules about the caller name functions. Masters know
-// the entries that settings have; those of peel.yaml are refused.
+// allowEntry decides about what an entry runs on each target, if the rules about the caller name functions. Masters
+// know the entries that settings have; those of peel.yaml are refused.
 func (j judge) allowEntry(ctx context.Context, from grants.Caller, spec *job.Spec) error {
 	names, err := j.reach().NamesFunctions(ctx, from)
 	if err != nil || !names {
