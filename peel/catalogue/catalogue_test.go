@@ -53,7 +53,7 @@ func TestFunctionsThatChangeTheHostOrTheScheduleAreQueued(t *testing.T) {
 	}
 	if !slices.Equal(mutating, []string{
 		"archive.extracted", "cmd.run", "cron.absent", "cron.present", "debconf.set", "file.absent", "file.block", "file.directory", "file.line", "file.managed", "file.recurse", "file.replace", "file.symlink", "git.latest",
-		"group.absent", "group.present", "host.present", "mount.mounted", "peel.wipe", "pkg.installed", "pkg.latest", "pkg.removed", "pkgrepo.managed", "prompt.run",
+		"group.absent", "group.present", "host.present", "mount.mounted", "peel.wipe", "pip.installed", "pkg.installed", "pkg.latest", "pkg.removed", "pkgrepo.managed", "prompt.run",
 		"schedule.pause", "schedule.resume", "schedule.run", "schedule.skip",
 		"service.dead", "service.disabled", "service.enabled", "service.reload", "service.restart", "service.running", "service.start", "service.stop", "ssh_auth.absent", "ssh_auth.present", "state.apply", "state.highstate", "state.restore", "state.settle",
 		"sysctl.present", "timezone.system",

@@ -54,6 +54,8 @@ func (x *run) plan(ctx context.Context, s *state.State, react bool) ([]host.Step
 		return x.git.Latest(ctx, a)
 	case *state.ArchiveExtracted:
 		return x.archives().Extracted(ctx, x.world, a, x.inputs(s), x.claims(a.Path))
+	case *state.PipInstalled:
+		return system.Pip(ctx, x.world, x.program, a)
 	case *state.SysctlPresent:
 		return system.KernelParameter(ctx, x.world, a)
 	case *state.TimezoneSystem:
@@ -203,6 +205,8 @@ func (x *run) paths(s *state.State) []string {
 		x.trees = append(x.trees, a.Path)
 	case *state.ArchiveExtracted:
 		x.trees = append(x.trees, a.Path)
+	case *state.PipInstalled:
+		x.trees = append(x.trees, a.Venv)
 	case *state.FileRecurse:
 		names, err := x.o.Files.Tree(a.Source)
 		if err != nil {

@@ -76,6 +76,7 @@ func init() {
 	register[DebconfSet]("debconf.set", "name", "Have answers to the questions of a Debian package.", false)
 	register[ArchiveExtracted]("archive.extracted", "path", "Have the files of an archive in a directory.", false)
 	register[GitLatest]("git.latest", "path", "Have a clone of a Git repository with a revision checked out.", false)
+	register[PipInstalled]("pip.installed", "name", "Have Python packages in a virtual environment.", false)
 	register[PkgInstalled]("pkg.installed", "name", "Have packages installed.", false)
 	register[PkgLatest]("pkg.latest", "name", "Have packages installed in their newest version.", false)
 	register[PkgRemoved]("pkg.removed", "name", "Have packages removed.", false)

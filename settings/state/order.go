@@ -242,6 +242,8 @@ func ownerOf(a Arguments) (user, group string) {
 		return a.User, ""
 	case *GitLatest:
 		return a.User, ""
+	case *PipInstalled:
+		return a.User, ""
 	case *ArchiveExtracted:
 		return a.User, a.Group
 	case *SSHAuthPresent:

@@ -1,7 +1,7 @@
 //go:build linux
 
 // Package system has the functions of states for parts of a host that are neither files nor packages:
-// [KernelParameter], [Zone], [Mount] and [Answers] return the steps that are missing.
+// [KernelParameter], [Zone], [Mount], [Answers], [Git.Latest] and [Pip] return the steps that are missing.
 //
 // Known gaps: a mount whose options differ gets a new line in /etc/fstab and is not mounted again. A program that runs
 // reads a new zone of the host when it starts again.
