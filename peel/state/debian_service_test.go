@@ -81,7 +81,24 @@ func TestInHostServices(t *testing.T) {
 	h.wants(h.run("x: {service.running: {name: nothing}}", true), "x: failed")
 	h.wants(h.run("cron: {pkg.removed: {}}\nm: {service.dead: {name: cron}}", true), "cron: would_change intended", "m: unknown")
 	h.step("m: {service.dead: {name: cron, mask: true}}", "m: changed intended")
-	sh(t, "systemctl unmask -q cron; systemctl start cron")
+	h.wants(h.run("m: {service.running: {name: cron}}", true), "m: failed")
+	h.step("m: {service.running: {name: cron, enable: true, unmask: true}}", "m: changed intended")
+}
+
+func TestInHostAOneshotUnit(t *testing.T) {
+	needsSystemd(t)
+	h := newHost(t)
+	unit(t, "once", "")
+	sh(t, "sed -i 's/^ExecStart=.*/ExecStart=true/; s/^\\[Service\\]/[Service]\\nType=oneshot/' /etc/systemd/system/once.service; systemctl daemon-reload")
+	const once = "conf: {file.managed: {path: DIR/conf, content: one}}\nonce: {service.running: {enable: true}, watch: [conf]}"
+	h.step(once, "conf: changed intended", "once: changed intended")
+	h.step(strings.Replace(once, "one}", "two}", 1), "conf: changed intended", "once: changed intended")
+	if got := counted("once"); got != "start start" {
+		t.Errorf("the unit counts %q", got)
+	}
+	sh(t, "sed -i 's/^ExecStart=true/ExecStart=false/' /etc/systemd/system/once.service; systemctl daemon-reload")
+	r := h.run(strings.Replace(once, "one}", "three}", 1), false)
+	h.wants(r, "conf: changed intended", "once: failed intended")
 }
 
 func TestInHostAServiceWithItsUnitFromTheRepo(t *testing.T) {

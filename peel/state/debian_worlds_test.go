@@ -322,12 +322,17 @@ func newWorld(t *testing.T, seed uint64, h *fixture) *world {
 	w.secrets()
 	w.edits()
 	w.system()
+	w.deployments()
+	w.archives()
+	w.reports()
 	if w.r.IntN(4) == 0 {
 		w.before = append(w.before, "rm -rf /var/lib/apt/lists/*") // test mode does not know new packages
 	}
 
 	sh(t, `export DEBIAN_FRONTEND=noninteractive
-systemctl stop zt-own zt-daemon 2> /dev/null || true
+systemctl stop zt-own zt-daemon zt-once zt-masked 2> /dev/null || true
+systemctl -q unmask zt-masked 2> /dev/null || true
+systemctl -q disable zt-masked zt-once 2> /dev/null || true
 apt-get -qq update
 apt-get -qq -y purge zt-site zt-acct zt-daemon
 rm -rf /etc/zt-site /usr/bin/zt-tool /etc/systemd/system/zt-*
@@ -421,6 +426,8 @@ func tryWorld(t *testing.T, seed uint64) (known int) {
 // worldSource returns a file of the config repo: a template with the secret, or a text.
 func worldSource(_ context.Context, name string) (file.Content, error) {
 	switch filepath.Base(name) {
+	case "world.tar":
+		return file.Content{Data: worldArchive()}, nil
 	case "plain":
 		return file.Content{Data: []byte("key={{settings.key}}\n")}, nil
 	case "json", "shell":

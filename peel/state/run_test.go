@@ -81,7 +81,11 @@ func (h *fixture) parse(text string) (state.Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	return state.Parse(n, state.Options{})
+	x, err := state.Expand(n, n)
+	if err != nil {
+		return nil, err
+	}
+	return state.Parse(x.States, state.Options{})
 }
 
 func (h *fixture) run(text string, test bool) *Result {

@@ -155,6 +155,7 @@ type ServiceRunning struct {
 	Name   string `yaml:"name" doc:"name of the unit"`
 	Enable *bool  `yaml:"enable" doc:"true: start it at boot; false: do not; default: left as it is"`
 	Reload bool   `yaml:"reload" doc:"react to changes by a reload instead of a restart"`
+	Unmask bool   `yaml:"unmask" doc:"start the unit though it is masked, which is taken back"`
 }
 
 var unitName = newShape(`^[A-Za-z0-9:_.\\@-]+$`, 255)

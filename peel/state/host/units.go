@@ -21,6 +21,8 @@ type Unit struct {
 	NeedsReload bool     `json:"-"`       // a file of it changed since systemd read it
 	CanReload   bool     `json:"-"`
 	Stamp       string   `json:"-"` // a new one after each start, stop, restart and reload
+	Ends        bool     `json:"-"` // it is of type oneshot and does not remain: it is never up after its work
+	HasEnded    bool     `json:"-"` // it was started since the boot and ended well
 }
 
 // Exists reports whether systemd has a file or another definition of the unit.

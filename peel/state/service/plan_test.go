@@ -45,6 +45,10 @@ func TestStepsOfAUnitThatShouldRun(t *testing.T) {
 	reloads, stale := up, up
 	reloads.CanReload = true
 	stale.CanReload, stale.NeedsReload = true, true
+	oneshot := web("loaded", "inactive", "static")
+	oneshot.Ends = true
+	ended, working := oneshot, oneshot
+	ended.HasEnded, working.Active = true, "activating"
 	for name, c := range map[string]struct {
 		unit   host.Unit
 		want   state.ServiceRunning
@@ -73,7 +77,15 @@ func TestStepsOfAUnitThatShouldRun(t *testing.T) {
 		"transient cannot be enabled":   {unit: web("loaded", "active", "transient"), want: state.ServiceRunning{Enable: &yes}, warns: "is transient"},
 		"enabled until the next boot":   {unit: web("loaded", "active", "enabled-runtime"), want: state.ServiceRunning{Enable: &yes}, steps: "enable enabled-runtime"},
 		"it does not exist":             {unit: web("not-found", "inactive", ""), err: "there is no unit web.service on this host"},
-		"it is masked":                  {unit: web("masked", "inactive", "masked"), err: "systemctl unmask web.service"},
+		"it is to be unmasked":          {unit: web("masked", "inactive", "masked"), want: state.ServiceRunning{Unmask: true}, steps: "unmask masked, start inactive"},
+		"it is unmasked and enabled":    {unit: web("masked", "inactive", "masked"), want: state.ServiceRunning{Unmask: true, Enable: &yes}, steps: "unmask masked, enable masked, start inactive"},
+		"it is masked until the boot":   {unit: web("masked", "inactive", "masked-runtime"), want: state.ServiceRunning{Unmask: true}, err: "is masked-runtime"},
+		"unmask of one that is not":     {unit: up, want: state.ServiceRunning{Unmask: true}},
+		"a oneshot was never started":   {unit: oneshot, steps: "start inactive"},
+		"a oneshot ended well":          {unit: ended},
+		"a oneshot works":               {unit: working},
+		"a change for a oneshot":        {unit: ended, react: true, steps: "restart"},
+		"it is masked":                  {unit: web("masked", "inactive", "masked"), err: "unmask: true allows to start"},
 		"systemd cannot read its file":  {unit: web("bad-setting", "inactive", ""), err: "it is bad-setting"},
 		"disabled and should stay so":   {unit: web("loaded", "active", "disabled"), want: state.ServiceRunning{Enable: &no}},
 		"an indirect one is left alone": {unit: web("loaded", "active", "indirect"), want: state.ServiceRunning{Enable: &yes}},

@@ -12,9 +12,10 @@
 //     lines of its journal.
 //   - A unit that has to be started is not restarted as well.
 //   - No step ends the unit that this process belongs to: [Manager.Own] returns the call, which is made after the run.
+//   - A unit of type oneshot counts as running once it ended well. systemd may forget that of one that no other unit
+//     needs; then it is started again.
 //
-// Known gaps: other service managers than systemd. A unit that ends by itself, such as one of type oneshot without
-// RemainAfterExit, never counts as running. A restart of another unit that takes the unit of this process along
+// Known gaps: other service managers than systemd. A restart of another unit that takes the unit of this process along
 // (PartOf, BindsTo) is not put off.
 package service
 
@@ -45,10 +46,13 @@ type Manager struct {
 	names []string             // units that are asked for together
 	units map[string]host.Unit // nil: not asked yet
 	own   OwnCall              // what is to be done after the run
+	ended map[string]bool      // units of type oneshot that a step started, and that ended well
 }
 
 // New returns a manager for a run over a world, whose states name these units.
-func New(w *host.World, names []string) *Manager { return &Manager{world: w, names: names} }
+func New(w *host.World, names []string) *Manager {
+	return &Manager{world: w, names: names, ended: map[string]bool{}}
+}
 
 // Own returns the call that ends the unit of this process. Steps of the run put it off.
 func (m *Manager) Own() OwnCall { return m.own }
@@ -109,17 +113,21 @@ func (m *Manager) Running(ctx context.Context, a *state.ServiceRunning, react bo
 	switch {
 	case !u.Exists():
 		return nil, fmt.Errorf("there is no unit %s on this host", u.Name)
-	case u.Load == "masked":
-		return nil, fmt.Errorf("the unit %s is masked; 'systemctl unmask %s' allows to start it", u.Name, u.Name)
-	case u.Load != "loaded":
+	case u.Load == "masked" && (!a.Unmask || u.Enabled != "masked"):
+		return nil, fmt.Errorf("the unit %s is %s; unmask: true allows to start one that is masked", u.Name, u.Enabled)
+	case u.Load != "loaded" && u.Load != "masked":
 		return nil, fmt.Errorf("systemd cannot use the unit %s: it is %s", u.Name, u.Load)
 	}
 	var steps []host.Step
-	if a.Enable != nil && *a.Enable != isEnabled(u) {
-		steps = m.enable(u, *a.Enable)
+	if u.Load == "masked" {
+		steps = append(steps, m.step("unmask", u, func(u *host.Unit) { u.Load, u.Enabled = "loaded", "disabled" }))
 	}
+	if a.Enable != nil && *a.Enable != isEnabled(u) {
+		steps = append(steps, m.enable(u, *a.Enable)...)
+	}
+	isUp := u.IsRunning() || u.Ends && (u.HasEnded || u.Active == "activating" || m.ended[u.Name])
 	switch {
-	case !u.IsRunning():
+	case !isUp:
 		steps = append(steps, m.step("start", u, func(u *host.Unit) { u.Active, u.Sub = "active", "running" }))
 	case react && a.Reload && u.CanReload && !u.NeedsReload:
 		steps = append(steps, m.step("reload", u, func(*host.Unit) {}))
@@ -234,7 +242,7 @@ func (m *Manager) step(verb string, u host.Unit, effect func(*host.Unit)) host.S
 	switch verb {
 	case "start", "stop":
 		change.Before = u.Active
-	case "enable", "disable", "mask":
+	case "enable", "disable", "mask", "unmask":
 		change.Before = u.Enabled
 	}
 	putOff := endsOwn(verb, u.Name)
@@ -249,7 +257,9 @@ func (m *Manager) step(verb string, u host.Unit, effect func(*host.Unit)) host.S
 				return nil
 			}
 			m.Forget()
-			return control(ctx, verb, u.Name)
+			err := control(ctx, verb, u.Name)
+			m.ended[u.Name] = err == nil && u.Ends
+			return err
 		},
 		Predict: func(w *host.World) {
 			now := w.Unit(u)
@@ -310,6 +320,8 @@ func staysUp(ctx context.Context, name string) error {
 	switch {
 	case err != nil:
 		return err
+	case after.Ends && after.Active != "failed":
+		return nil
 	case !after.IsRunning():
 		return fmt.Errorf("%s is %s (%s) %s after its start", name, after.Active, after.Sub, settle)
 	case invocation(after) != invocation(before):

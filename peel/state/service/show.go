@@ -12,7 +12,7 @@ import (
 
 // properties are what a plan needs of a unit.
 const properties = "LoadState,ActiveState,SubState,UnitFileState,FragmentPath,DropInPaths,NeedDaemonReload," +
-	"CanReload,InvocationID,StateChangeTimestampMonotonic"
+	"CanReload,InvocationID,StateChangeTimestampMonotonic,Type,RemainAfterExit,Result"
 
 // show asks systemd for units.
 func show(ctx context.Context, names []string) (map[string]host.Unit, error) {
@@ -56,7 +56,9 @@ func parseShow(out string, names []string) (map[string]host.Unit, error) {
 			Name: name, Load: p["LoadState"], Active: p["ActiveState"], Sub: p["SubState"], Enabled: p["UnitFileState"],
 			Fragment: p["FragmentPath"], DropIns: strings.Fields(p["DropInPaths"]),
 			NeedsReload: p["NeedDaemonReload"] == "yes", CanReload: p["CanReload"] == "yes",
-			Stamp: p["InvocationID"] + " " + p["StateChangeTimestampMonotonic"],
+			Stamp:    p["InvocationID"] + " " + p["StateChangeTimestampMonotonic"],
+			Ends:     p["Type"] == "oneshot" && p["RemainAfterExit"] != "yes",
+			HasEnded: p["InvocationID"] != "" && p["ActiveState"] == "inactive" && p["Result"] == "success",
 		}
 	}
 	return units, nil
