@@ -38,7 +38,7 @@ func (w *world) deployments() {
 	if w.maybe() {
 		return
 	}
-	w.before = append(w.before, fmt.Sprintf("chmod 755 %s; mkdir -p %[1]s/app/releases/1 %[1]s/data; ln -s releases/1 %[1]s/app/current; ln -s data %[1]s/www; chown -hR nobody: %[1]s/app", w.dir))
+	w.before = append(w.before, fmt.Sprintf("chmod 755 %s; mkdir -p %[1]s/app/releases/1 %[1]s/data; ln -s releases/1 %[1]s/app/current; ln -s data %[1]s/www; ln -s data %[1]s/www2; chown -hR nobody: %[1]s/app", w.dir))
 	if w.maybe() {
 		w.before = append(w.before, w.one(fmt.Sprintf("echo by hand > %s/app/current/conf", w.dir), fmt.Sprintf("rm %s/app/current; ln -s /etc %[1]s/app/current; chown -h nobody: %[1]s/app/current", w.dir)))
 	}
@@ -48,7 +48,7 @@ func (w *world) deployments() {
 		"file.managed: {path: %s/app/current/own, content: x, user: nobody, mode: '0600', follow: %s}",
 		"file.line: {path: %s/app/current/conf, line: 'y = 1', follow: %s}",
 		"file.directory: {path: %s/www, mode: '0750', follow: %s}",
-		"file.recurse: {path: %s/www, source: files/copied, follow: %s}",
+		"file.recurse: {path: %s/www2, source: files/copied, follow: %s}",
 		"file.directory: {path: %s/app/current/log, user: nobody, makedirs: true, follow: %s}",
 		"file.managed: {path: %s/app/third, content: x, user: daemon, follow: %s}",
 		"file.symlink: {path: %s/app/current/to, target: conf, follow: %s}",

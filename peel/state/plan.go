@@ -50,20 +50,6 @@ func (x *run) plan(ctx context.Context, s *state.State, react bool) ([]host.Step
 		return file.Keys(ctx, x.world, a)
 	case *state.SSHAuthAbsent:
 		return file.KeysMissing(ctx, x.world, a)
-	case *state.GitLatest:
-		return x.git.Latest(ctx, a)
-	case *state.ArchiveExtracted:
-		return x.archives().Extracted(ctx, x.world, a, x.inputs(s), x.claims(a.Path))
-	case *state.PipInstalled:
-		return system.Pip(ctx, x.world, x.program, a)
-	case *state.SysctlPresent:
-		return system.KernelParameter(ctx, x.world, a)
-	case *state.TimezoneSystem:
-		return system.Zone(ctx, x.world, a)
-	case *state.MountMounted:
-		return system.Mount(ctx, x.world, a)
-	case *state.DebconfSet:
-		return system.Answers(ctx, x.world, a, s.HasSecret("content"))
 	case *state.HostPresent:
 		return file.Host(x.world, a)
 	case *state.CronPresent:
@@ -92,6 +78,27 @@ func (x *run) plan(ctx context.Context, s *state.State, react bool) ([]host.Step
 		return x.packages.Plan(ctx, a)
 	case *state.PkgRepoManaged:
 		return x.packages.Repository(ctx, a, x.inputs(s))
+	}
+	return x.planSystem(ctx, s)
+}
+
+// planSystem returns the missing steps of a function that is about none of files, services, accounts and packages.
+func (x *run) planSystem(ctx context.Context, s *state.State) ([]host.Step, error) {
+	switch a := s.Args.(type) {
+	case *state.GitLatest:
+		return x.git.Latest(ctx, a)
+	case *state.ArchiveExtracted:
+		return x.archives().Extracted(ctx, x.world, a, x.inputs(s), x.claims(a.Path))
+	case *state.PipInstalled:
+		return system.Pip(ctx, x.world, x.program, a)
+	case *state.SysctlPresent:
+		return system.KernelParameter(ctx, x.world, a)
+	case *state.TimezoneSystem:
+		return system.Zone(ctx, x.world, a)
+	case *state.MountMounted:
+		return system.Mount(ctx, x.world, a)
+	case *state.DebconfSet:
+		return system.Answers(ctx, x.world, a, s.HasSecret("content"))
 	}
 	return nil, fmt.Errorf("this peel cannot do %s", s.Function)
 }

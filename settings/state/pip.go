@@ -16,8 +16,9 @@ type PipInstalled struct {
 type PythonPackage struct{ Name, Extras, Version string }
 
 var (
-	pythonPackage = newShape(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?(\[[A-Za-z0-9._,-]+\])?(==[A-Za-z0-9][A-Za-z0-9.!+_-]*)?$`, 200)
-	pythonName    = strings.NewReplacer("_", "-", ".", "-")
+	pythonPackage = newShape(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?(\[[A-Za-z0-9._,-]+\])?`+
+		`(==[A-Za-z0-9][A-Za-z0-9.!+_-]*)?$`, 200)
+	pythonName = strings.NewReplacer("_", "-", ".", "-")
 )
 
 // PythonName returns the name of a package under which an index has it: two names that differ in case or in the

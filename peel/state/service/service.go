@@ -12,8 +12,8 @@
 //     lines of its journal.
 //   - A unit that has to be started is not restarted as well.
 //   - No step ends the unit that this process belongs to: [Manager.Own] returns the call, which is made after the run.
-//   - A unit of type oneshot counts as running once it ended well. systemd may forget that of one that no other unit
-//     needs; then it is started again.
+//   - A unit of type oneshot counts as running once it ended well. systemd forgets units that no other unit needs; such
+//     a unit is started again in the next run.
 //
 // Known gaps: other service managers than systemd. A restart of another unit that takes the unit of this process along
 // (PartOf, BindsTo) is not put off.
