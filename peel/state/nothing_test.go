@@ -139,6 +139,9 @@ var values = map[string][]any{
 	"ssh_auth.absent file":     {"DIR/file"},
 	"pkgrepo.managed file":     {"zester-none"},
 	"archive.extracted source": {"files/a.tar.gz", "https://127.0.0.1:1/a.tar.gz"},
+	"venv":                     {"DIR/venv"},
+	"index":                    {"https://127.0.0.1:1/simple"},
+	"find_links":               {"DIR/wheels"},
 	"sha256":                   {strings.Repeat("ab", 32)},
 	"strip":                    {int64(1)},
 }
@@ -210,7 +213,7 @@ func TestNoFunctionChangesAnythingInATest(t *testing.T) {
 			for p := range args {
 				tried[p] = true
 			}
-			world(t, dir)
+			testFiles(t, dir)
 			before := stats(append(hostFiles(), dir)...)
 			later := false
 			args["test"] = true
@@ -243,8 +246,8 @@ func TestNoFunctionChangesAnythingInATest(t *testing.T) {
 	}
 }
 
-// world makes the files of which values has the names.
-func world(t *testing.T, dir string) {
+// testFiles makes the files of which values has the names.
+func testFiles(t *testing.T, dir string) {
 	t.Helper()
 	must(t, os.MkdirAll(dir+"/dir", 0o755))
 	must(t, os.WriteFile(dir+"/dir/a", []byte("a"), 0o644))
@@ -256,7 +259,7 @@ func world(t *testing.T, dir string) {
 func TestNoSetOfStatesChangesAnythingInATest(t *testing.T) {
 	changes := guarded(t)
 	dir, own := t.TempDir(), t.TempDir()
-	world(t, dir)
+	testFiles(t, dir)
 	text := strings.ReplaceAll(`
 file: {file.managed: {path: DIR/file, content: new}}
 gone: {file.absent: {path: DIR/dir}}
