@@ -15,6 +15,7 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/private"
 )
 
 // features are the parts of settings that this build understands beside the schedule.
@@ -104,9 +105,12 @@ func (p *Peel) fileRead(_ context.Context, call module.Call) (any, error) {
 		d, err := file.Describe(name)
 		return fileResult{Description: d}, err
 	}
-	d, content, err := file.Read(name)
+	d, content, err := file.Read(name, append([]string{p.o.DataDir}, p.o.Own...))
 	if err != nil {
 		return nil, err
+	}
+	if kind := private.Credential(string(content)); kind != "" {
+		return nil, fmt.Errorf("%s is not read: it has %s, with which its owner acts in a fleet", name, kind)
 	}
 	why := survey.Secret(name, content)
 	if p.current.Load().mask.Has(content) {

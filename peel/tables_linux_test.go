@@ -102,6 +102,16 @@ func TestTheContentOfAFileIsForTheRequestingPersonAlone(t *testing.T) {
 				t.Errorf("%s: %+v", name, r)
 			}
 		}
+		seed := dir + "/creds"
+		if err := os.WriteFile(seed, []byte("SUA"+strings.Repeat("Q", 55)+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for name, why := range map[string]string{b.dir + "/key": "belongs to the peel", seed: "it has a seed of NATS"} {
+			args["path"] = name
+			if r := asked("alice", args); r.Success || !strings.Contains(r.Error, why) || strings.Contains(fmt.Sprint(r), "box") {
+				t.Errorf("%s: %+v", name, r)
+			}
+		}
 		b.stop()
 		if file := holds(t, b.dir, "foreign-secret"); file != "" || strings.Contains(b.log.String(), "foreign-secret") {
 			t.Errorf("%q or the log holds the content of a file", file)

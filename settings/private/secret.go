@@ -23,8 +23,9 @@ type patterns struct {
 
 // A shape is a pattern of secrets that are found whatever their name is.
 type shape struct {
-	name string
-	text *regexp.Regexp
+	name    string
+	text    *regexp.Regexp
+	isFleet bool // masters, peels and people of a fleet have such a secret to act in it
 }
 
 var compiled = sync.OnceValue(func() *patterns {
@@ -42,20 +43,21 @@ var compiled = sync.OnceValue(func() *patterns {
 		sealed:   re(`ENC\[[^\]]*\]`),
 		shapes: []shape{
 			{"a private key", re(`(?s)-----BEGIN [A-Z0-9 ]*` +
-				`(?:PRIVATE KEY|SEED|CREDENTIALS|NATS USER JWT)[A-Z0-9 ]*-----.*?(?:-----+END [A-Z0-9 ]*-----+|$)`)},
-			{"an identity of age", re(`\bAGE-SECRET-KEY-(?:PQ-)?1[0-9A-Z]+`)},
-			{"a seed of NATS", re(`\bS[AUNOCX][A-Z2-7]{56}\b`)},
-			{"a token of zester", re(`\bzester\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]{43}\b`)},
-			{"an access key of AWS", re(`\b(?:AKIA|ASIA)[0-9A-Z]{16}\b`)},
-			{"a token of GitHub", re(`\b(?:gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{16,})`)},
-			{"a token of GitLab", re(`\bgl(?:pat|ptt|dt|rt|cbt|soat)-[\w-]{16,}`)},
-			{"a token of Slack", re(`\bxox[abeoprs]-[\w-]{10,}`)},
-			{"a key of Stripe", re(`\b[rs]k_live_[0-9A-Za-z]{16,}`)},
-			{"a key of Google", re(`\bAIza[\w-]{35}`)},
-			{"a token of Vault", re(`\bhv[sbr]\.[\w-]{24,}`)},
-			{"a token of npm", re(`\bnpm_[A-Za-z0-9]{36}\b`)},
-			{"a key of an API", re(`\bsk-[\w-]{16,}`)},
-			{"a signed token (JWT)", re(`\beyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]*`)},
+				`(?:PRIVATE KEY|SEED|CREDENTIALS|NATS USER JWT)[A-Z0-9 ]*-----.*?` +
+				`(?:-----+END [A-Z0-9 ]*-----+|$)`), false},
+			{"an identity of age", re(`\bAGE-SECRET-KEY-(?:PQ-)?1[0-9A-Z]+`), true},
+			{"a seed of NATS", re(`\bS[AUNOCX][A-Z2-7]{56}\b`), true},
+			{"a token of zester", re(`\bzester\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]{43}\b`), true},
+			{"an access key of AWS", re(`\b(?:AKIA|ASIA)[0-9A-Z]{16}\b`), false},
+			{"a token of GitHub", re(`\b(?:gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{16,})`), false},
+			{"a token of GitLab", re(`\bgl(?:pat|ptt|dt|rt|cbt|soat)-[\w-]{16,}`), false},
+			{"a token of Slack", re(`\bxox[abeoprs]-[\w-]{10,}`), false},
+			{"a key of Stripe", re(`\b[rs]k_live_[0-9A-Za-z]{16,}`), false},
+			{"a key of Google", re(`\bAIza[\w-]{35}`), false},
+			{"a token of Vault", re(`\bhv[sbr]\.[\w-]{24,}`), false},
+			{"a token of npm", re(`\bnpm_[A-Za-z0-9]{36}\b`), false},
+			{"a key of an API", re(`\bsk-[\w-]{16,}`), false},
+			{"a signed token (JWT)", re(`\beyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]*`), false},
 		},
 	}
 })
@@ -81,6 +83,17 @@ func IsCount(name string) bool { return strings.HasSuffix(strings.ToLower(name),
 func Shape(text string) string {
 	for _, s := range compiled().shapes {
 		if s.text.MatchString(text) {
+			return s.name
+		}
+	}
+	return ""
+}
+
+// Credential returns what kind of secret a text contains with which masters, peels and people act in a fleet: "a seed
+// of NATS". Empty means that it has the shape of none.
+func Credential(text string) string {
+	for _, s := range compiled().shapes {
+		if s.isFleet && s.text.MatchString(text) {
 			return s.name
 		}
 	}

@@ -56,6 +56,20 @@ func TestSecretsInTextsAreHidden(t *testing.T) {
 	}
 }
 
+func TestCredentialsOfAFleetAreKnown(t *testing.T) {
+	for text, want := range map[string]string{
+		"x SUA" + strings.Repeat("Q", 55) + "\n":                                                 "a seed of NATS",
+		"AGE-SECRET-KEY-1" + strings.Repeat("Q", 58):                                             "an identity of age",
+		"zester.a." + strings.Repeat("b", 43):                                                    "a token of zester",
+		"-----BEGIN PRIVATE KEY-----\nabc\n-----END PRIVATE KEY-----\n":                          "",
+		"UA" + strings.Repeat("Q", 54) + " age1" + strings.Repeat("q", 58) + " password=hunter2": "",
+	} {
+		if got := private.Credential(text); got != want {
+			t.Errorf("%q has %q, want %q", text, got, want)
+		}
+	}
+}
+
 func TestLinesThatNameASecret(t *testing.T) {
 	for text, want := range map[string]bool{
 		"password hunter2": true, `"api_key": 1`: true, "--token=abc": true, "port: 80": false, "token_ttl: 5": false, "": false,

@@ -20,14 +20,14 @@ func TestAFileIsReadAndNoLink(t *testing.T) {
 	}
 	for name, want := range map[string]string{"f": "file 12345", "link": "symbolic link ", "": "directory ", "none": "absent "} {
 		at := strings.TrimSuffix(dir+"/"+name, "/")
-		if d, content, err := Read(at); err != nil || d.Kind+" "+string(content) != want {
+		if d, content, err := Read(at, nil); err != nil || d.Kind+" "+string(content) != want {
 			t.Errorf("%q: %+v, %q, %v", name, d, content, err)
 		}
 	}
-	if _, content, err := Read(dir + "/large"); err == nil || content != nil || !strings.Contains(err.Error(), "more than 262144 bytes") {
+	if _, content, err := Read(dir+"/large", nil); err == nil || content != nil || !strings.Contains(err.Error(), "more than 262144 bytes") {
 		t.Errorf("%d bytes, %v", len(content), err)
 	}
-	if _, _, err := Read("f"); err == nil {
+	if _, _, err := Read("f", nil); err == nil {
 		t.Error("a relative path is read")
 	}
 }
@@ -52,7 +52,52 @@ func TestALinkOfAnotherUserLeadsNowhere(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if d, content, err := Read(dir + "/home/app/key"); err == nil || content != nil {
+	if d, content, err := Read(dir+"/home/app/key", nil); err == nil || content != nil {
 		t.Errorf("%+v, %q", d, content)
+	}
+}
+
+func TestFilesOfThePeelAndOfAMasterAreNotRead(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"peel/outbox", "master/auth"} {
+		if err := os.MkdirAll(dir+"/"+name, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"peel/key", "peel/outbox/1", "master/run.id", "master/auth/op", "creds", "peel-2"} {
+		if err := os.WriteFile(dir+"/"+name, []byte("key"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("peel", dir+"/link"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Link(dir+"/creds", dir+"/creds-2"); err != nil {
+		t.Fatal(err)
+	}
+	own := []string{dir + "/peel", dir + "/creds", dir + "/none"}
+	for name, why := range map[string]string{
+		"peel/key": "belongs to the peel", "peel/outbox/1": "belongs to the peel", "link/key": "belongs to the peel", "creds": "belongs to the peel",
+		"creds-2": "belongs to the peel", "master/auth/op": "is the data directory of a master", "master/run.id": "is the data directory of a master",
+	} {
+		if _, content, err := Read(dir+"/"+name, own); content != nil || err == nil || !strings.Contains(err.Error(), why) {
+			t.Errorf("%s: %q, %v", name, content, err)
+		}
+	}
+	if _, content, err := Read(dir+"/peel-2", own); string(content) != "key" || err != nil {
+		t.Errorf("%q, %v", content, err)
+	}
+}
+
+// /proc/kmsg has no end: it waits for the next message of the kernel, and takes messages away from the log.
+func TestFilesOfTheKernelAreNotRead(t *testing.T) {
+	for _, name := range []string{"/proc/kmsg", "/proc/self/environ", "/sys/kernel/mm/transparent_hugepage/enabled"} {
+		if _, err := os.Lstat(name); err != nil {
+			continue
+		}
+		_, content, err := Read(name, nil)
+		if content != nil || err == nil {
+			t.Errorf("%s: %d bytes, %v", name, len(content), err)
+		}
 	}
 }

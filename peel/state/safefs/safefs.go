@@ -37,6 +37,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -388,6 +389,50 @@ func (d *Dir) Read(name string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }()
+	return d.read(f, name, limit)
+}
+
+// ReadStored is [Dir.Read] of a file on a disk or in memory. It is an error if the kernel makes the content, as on proc
+// and sysfs: such a file may have no end, and what is read may be gone for others.
+func (d *Dir) ReadStored(name string, limit int64) ([]byte, error) {
+	f, _, err := d.open(name, unix.O_RDONLY)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	kind, err := fileSystem(f)
+	if err != nil {
+		return nil, d.fail("statfs", name, err)
+	}
+	if slices.Contains(ofKernel, kind) {
+		return nil, d.fail("read", name, errors.New("the kernel makes its content, and reading it may not end"))
+	}
+	return d.read(f, name, limit)
+}
+
+// ofKernel are the file systems whose content the kernel makes.
+var ofKernel = []uint32{
+	unix.PROC_SUPER_MAGIC, unix.SYSFS_MAGIC, unix.DEBUGFS_MAGIC, unix.TRACEFS_MAGIC, unix.SECURITYFS_MAGIC,
+	unix.CGROUP_SUPER_MAGIC, unix.CGROUP2_SUPER_MAGIC, unix.SELINUX_MAGIC, unix.BPF_FS_MAGIC, unix.BINFMTFS_MAGIC,
+}
+
+// fileSystem returns the type of the file system that a file is on. It does not use Fd, after which a read may block a
+// thread.
+func fileSystem(f *os.File) (uint32, error) {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	var st unix.Statfs_t
+	var failed error
+	if err := raw.Control(func(fd uintptr) { failed = unix.Fstatfs(int(fd), &st) }); err != nil {
+		return 0, err
+	}
+	return uint32(st.Type), failed
+}
+
+// read returns the content of an open file.
+func (d *Dir) read(f *os.File, name string, limit int64) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(f, limit+1))
 	if err == nil && int64(len(data)) > limit {
 		err = d.fail("read", name, fmt.Errorf("it has more than %d bytes", limit))
