@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"path"
 	"strings"
+	"unicode"
 
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -26,7 +27,7 @@ func Naming(tree fs.FS, id target.PeelID) (places []string, err error) {
 		if err != nil {
 			return err
 		}
-		if hasID(strings.TrimSuffix(name, path.Ext(name)), id) {
+		if hasID(tree, strings.TrimSuffix(name, path.Ext(name)), id) {
 			places = append(places, name)
 		}
 		if info.Size() <= maxNamingFile {
@@ -34,7 +35,7 @@ func Naming(tree fs.FS, id target.PeelID) (places []string, err error) {
 			if err != nil {
 				return err
 			}
-			places = append(places, namingLines(name, data, id)...)
+			places = append(places, namingLines(tree, name, data, id)...)
 		}
 		if len(places) >= maxNaming {
 			return fs.SkipAll
@@ -47,22 +48,23 @@ func Naming(tree fs.FS, id target.PeelID) (places []string, err error) {
 	return places[:min(len(places), maxNaming)], nil
 }
 
-func namingLines(name string, data []byte, id target.PeelID) (places []string) {
+func namingLines(tree fs.FS, name string, data []byte, id target.PeelID) (places []string) {
 	if bytes.IndexByte(data, 0) >= 0 {
 		return nil // no text
 	}
 	number := 0
 	for line := range strings.Lines(string(data)) {
 		number++
-		if hasID(line, id) {
+		if hasID(tree, line, id) {
 			places = append(places, fmt.Sprintf("%s:%d", name, number))
 		}
 	}
 	return places
 }
 
-// hasID reports whether a text has an ID that is not a part of a longer one, such as web-01 in web-01.example.com.
-func hasID(text string, id target.PeelID) bool {
+// hasID reports whether a text has an ID that is not a part of a longer one, such as web-01 in web-01.example.com. The
+// end of a reference to a settings file of the tree, such as hosts.web-01, is an ID.
+func hasID(tree fs.FS, text string, id target.PeelID) bool {
 	for begin := 0; ; begin++ {
 		at := strings.Index(text[begin:], string(id))
 		if at < 0 {
@@ -70,7 +72,10 @@ func hasID(text string, id target.PeelID) bool {
 		}
 		begin += at
 		before, after := text[:begin], text[begin+len(id):]
-		if !endsInID(before) && !beginsInID(after) {
+		if beginsInID(after) {
+			continue
+		}
+		if !endsInID(before) || endsInRef(tree, before, id) {
 			return true
 		}
 	}
@@ -78,6 +83,16 @@ func hasID(text string, id target.PeelID) bool {
 
 // endsInID reports whether the end of a text goes on in an ID behind it.
 func endsInID(text string) bool { return text != "" && inID(text[len(text)-1]) }
+
+// endsInRef reports whether the end of a text and an ID behind it are a reference to a settings file of the tree.
+func endsInRef(tree fs.FS, text string, id target.PeelID) bool {
+	if !strings.HasSuffix(text, ".") {
+		return false
+	}
+	folder := text[strings.LastIndexFunc(text, func(r rune) bool { return r > unicode.MaxASCII || !inID(byte(r)) })+1:]
+	_, err := fs.Stat(tree, SettingsPath(folder+string(id)))
+	return err == nil
+}
 
 // beginsInID reports whether an ID before a text goes on in it. A dot does not if it ends a sentence.
 func beginsInID(text string) bool {

@@ -16,11 +16,12 @@ func TestTheLinesThatNameAPeelAreFound(t *testing.T) {
 		"settings/web-01.yaml":      {Data: []byte("schedule: {}\n")},
 		"settings/web-011.yaml":     {Data: []byte("a: web-011\nb: aweb-01\nc: web-01.example.com\nd: db.web-01\n")},
 		"settings/web-01/base.yaml": {Data: []byte("# The first of all is web-01.\n")},
+		"settings/own/web-01.yaml":  {Data: []byte("include: [own.web-01, y.web-01]\nx: not.own.web-01\n")},
 		"README.md":                 {Data: []byte("`web-01`, and (web-01)")},
 		"logo.png":                  {Data: []byte("\x00 web-01")},
 	}
 	got, err := plan.Naming(tree, "web-01")
-	want := []string{"README.md:1", "settings/web-01/base.yaml", "settings/web-01/base.yaml:1", "settings/web-01.yaml", "top.yaml:3", "top.yaml:4"}
+	want := []string{"README.md:1", "settings/web-01/base.yaml", "settings/web-01/base.yaml:1", "settings/web-01.yaml", "settings/own/web-01.yaml", "settings/own/web-01.yaml:1", "top.yaml:3", "top.yaml:4"}
 	slices.Sort(got)
 	slices.Sort(want)
 	if err != nil || !slices.Equal(got, want) {
