@@ -15,6 +15,8 @@ func TestArgumentsThatAreLeftOutHaveANote(t *testing.T) {
 		mode   = "argument file_mode is left out: without mode in recurse it changes nothing in Salt either"
 	)
 	for _, c := range []struct{ args, note string }{
+		{`"state": "cmd", "fun": "run", "name": "a", "creates": "/a", "stateful": true`, "stateful: Salt reads the last line of the output, and changed_if its first 8 KiB"},
+		{`"state": "cmd", "fun": "run", "name": "a", "creates": "/a", "stateful": false`, ""},
 		{`"state": "user", "fun": "present", "name": "bob", "groups": ["adm"]`, groups},
 		{`"state": "user", "fun": "present", "name": "bob", "groups": ["adm"], "remove_groups": true`, groups},
 		{`"state": "user", "fun": "present", "name": "bob", "groups": ["adm"], "remove_groups": false`, ""},

@@ -230,6 +230,7 @@ func command(c *conversion) error {
 		delete(c.left, "stateful")
 		if says {
 			c.args["changed_if"] = map[string]any{"output": saysChanged}
+			c.note("stateful: Salt reads the last line of the output, and changed_if its first 8 KiB")
 		}
 	}
 	if creates, ok := c.left["creates"].([]any); ok && len(creates) == 1 {
