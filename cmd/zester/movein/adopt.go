@@ -101,14 +101,22 @@ func AdoptUnit(host string, u LiveUnit) (Adopted, error) {
 	case u.Load == "masked" || u.Enabled == "masked":
 		s.Function = "service.dead"
 		set(s.args, "mask", true)
+	case u.Active == "activating" || u.Active == "deactivating":
+		return s, fmt.Errorf("cannot adopt %s: it is %s; try again when it has started or stopped", u.Name, u.Active)
 	case isRunning:
 		s.Function = "service.running"
 		s.start(u.Enabled)
 	case u.Enabled == "enabled":
 		s.Function, s.Note = "service.enabled", "it does not run now, which the state does not say"
+	case u.Enabled != "disabled":
+		return s, fmt.Errorf("cannot adopt %s: it does not run, and something else than the boot starts it (%s); "+
+			"adopt what does, such as a timer or a socket", u.Name, cmp.Or(u.Enabled, "no setting"))
 	default:
 		s.Function = "service.dead"
 		s.start(u.Enabled)
+	}
+	if u.Active == "failed" {
+		s.Note = "it failed on the host, which the state does not say"
 	}
 	return s, s.check()
 }

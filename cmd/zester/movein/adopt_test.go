@@ -30,6 +30,9 @@ func TestStatesSayWhatAHostHas(t *testing.T) {
 	add(AdoptUnit(host, LiveUnit{Name: "late.service", Load: "loaded", Active: "inactive", Enabled: "enabled"}))
 	add(AdoptUnit(host, LiveUnit{Name: "off.service", Load: "loaded", Active: "failed", Enabled: "disabled"}))
 	add(AdoptUnit(host, LiveUnit{Name: "never.service", Load: "masked", Active: "inactive", Enabled: "masked"}))
+	if note := all[8].Note; note != "it failed on the host, which the state does not say" {
+		t.Errorf("the note on a failed unit is %q", note)
+	}
 	text, err := Settings([]byte("# ours\nstates:\n  /etc/issue:\n    file.absent: {}\n"), all)
 	want := `# ours
 states:
@@ -106,6 +109,13 @@ func TestWhatAHostDoesNotHaveIsNotAdopted(t *testing.T) {
 		},
 		"a has no package nginx; zester a pkg.list names those that it has": func() (Adopted, error) { return AdoptPackage("a", "nginx", "") },
 		"a has no unit x.service": func() (Adopted, error) { return AdoptUnit("a", LiveUnit{Name: "x.service", Load: "not-found"}) },
+		// A state service.dead would stop it while its timer has it run.
+		"cannot adopt apt-daily.service: it does not run, and something else than the boot starts it (static); adopt what does": func() (Adopted, error) {
+			return AdoptUnit("a", LiveUnit{Name: "apt-daily.service", Load: "loaded", Active: "inactive", Enabled: "static"})
+		},
+		"cannot adopt backup.service: it is activating; try again when it has started or stopped": func() (Adopted, error) {
+			return AdoptUnit("a", LiveUnit{Name: "backup.service", Load: "loaded", Active: "activating", Enabled: "disabled"})
+		},
 		"cannot write a state for /etc/a: ": func() (Adopted, error) {
 			return AdoptFile("a", LiveFile{Path: "/etc/a", Kind: "file", Mode: "rw", User: "root", Group: "root"})
 		},
