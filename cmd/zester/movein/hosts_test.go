@@ -116,16 +116,17 @@ func TestLinesWithSecretsAreNotWritten(t *testing.T) {
 	if m.Entries != 1 || len(m.Lines) != 5 {
 		t.Errorf("%d entries, lines %v", m.Entries, m.Lines)
 	}
-	all := string(m.Files["settings/cron/all.yaml"]) + string(m.Files["top.yaml"])
+	var all strings.Builder
+	all.WriteString(string(m.Files["settings/cron/all.yaml"]) + string(m.Files["top.yaml"]))
 	said := 0
 	for _, r := range m.Lines {
-		all += r.Reason + r.Text
+		all.WriteString(r.Reason + r.Text)
 		if strings.HasPrefix(r.Reason, "the line looks as if it had a secret, which does not belong in plain text in a repo: ") {
 			said++
 		}
 	}
-	if strings.Contains(all, "hunter2") || said != 4 {
-		t.Errorf("%d lines with secrets are named, and this is written:\n%s", said, all)
+	if strings.Contains(all.String(), "hunter2") || said != 4 {
+		t.Errorf("%d lines with secrets are named, and this is written:\n%s", said, all.String())
 	}
 }
 
