@@ -93,8 +93,8 @@ type Peel struct {
 
 	scheduleReport *report.Reporter
 
-	removed  chan *RemovedError // gets one value when peel.wipe has removed the host from the fleet
-	stopping chan struct{}      // closed when the peel stops
+	removal  removal       // by peel.wipe
+	stopping chan struct{} // closed when the peel stops
 }
 
 // New checks the options and opens the peel's files. It neither connects nor runs anything. If peel.wipe has removed
@@ -122,7 +122,7 @@ func New(o Options) (*Peel, error) {
 		return nil, err
 	}
 	p := &Peel{o: o, log: o.Log.With("peel", o.ID), registry: module.New(), stopping: make(chan struct{})}
-	p.removed = make(chan *RemovedError, 1)
+	p.removal.stored = make(chan struct{})
 	p.due.report = newSignal()
 	p.due.facts = newSignal()
 	p.due.stateRun = newSignal()
@@ -250,13 +250,16 @@ func (p *Peel) run(ctx context.Context) error {
 	g.Go(func() error { p.awaitReplace(ctx, leave); return nil })
 	g.Go(func() error { p.awaitRemoval(ctx, leave); return nil })
 	err := g.Wait()
-	if err == nil && context.Cause(running) == ErrReplaced {
-		return ErrReplaced
+	if err != nil {
+		return err
 	}
-	if removal, ok := errors.AsType[*RemovedError](context.Cause(running)); ok && err == nil {
+	if removal := p.removal.recorded.Load(); removal != nil {
 		return removal
 	}
-	return err
+	if context.Cause(running) == ErrReplaced {
+		return ErrReplaced
+	}
+	return nil
 }
 
 // communicate connects and exchanges messages with the bus until ctx ends, and sends reports until scheduleEnded is
@@ -300,7 +303,7 @@ func (p *Peel) communicate(ctx context.Context, after uint64, updates chan<- set
 	if err == nil {
 		<-scheduleEnded
 	}
-	if _, removed := errors.AsType[*RemovedError](context.Cause(ctx)); removed {
+	if p.removal.recorded.Load() != nil {
 		p.sendAll()
 	}
 	stop()

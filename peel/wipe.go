@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/renameio/v2"
@@ -36,6 +37,12 @@ func (e *RemovedError) Error() string {
 		e.Peel, e.By, e.Time.Format(time.RFC3339), e.JID, filepath.Join(e.Dir, removalFile))
 }
 
+// A removal is what has happened of the removal of this host.
+type removal struct {
+	recorded atomic.Pointer[RemovedError] // nil until it is on the disk
+	stored   chan struct{}                // closed when the result of peel.wipe is stored
+}
+
 // wipe records that this host is removed from the fleet, and stops the peel when the result is stored. From the record
 // on no entry starts, in the next process neither, so a host that dies before its data are deleted runs nothing.
 func (p *Peel) wipe(ctx context.Context, call module.Call) (any, error) {
@@ -47,10 +54,10 @@ func (p *Peel) wipe(ctx context.Context, call module.Call) (any, error) {
 	case call.AfterStored == nil:
 		return nil, errors.New("nothing is deleted: the result would not be stored")
 	}
-	removal := &RemovedError{
+	removed := &RemovedError{
 		Dir: p.o.DataDir, Peel: p.o.ID, By: call.User, JID: call.JID, Time: time.Now().UTC().Truncate(time.Second),
 	}
-	data, err := json.Marshal(removal)
+	data, err := json.Marshal(removed)
 	if err != nil {
 		return nil, err
 	}
@@ -69,20 +76,17 @@ func (p *Peel) wipe(ctx context.Context, call module.Call) (any, error) {
 
 	p.log.Warn("this host is removed from the fleet: the peel stops and deletes its data", "user", call.User,
 		"jid", call.JID, "dir", p.o.DataDir)
-	call.AfterStored(func() {
-		select {
-		case p.removed <- removal:
-		default: // another job has removed it
-		}
-	})
+	if p.removal.recorded.CompareAndSwap(nil, removed) { // no other job has removed it
+		call.AfterStored(func() { close(p.removal.stored) })
+	}
 	return map[string]any{"data_dir": p.o.DataDir}, nil
 }
 
 // awaitRemoval ends the run by leave when the result of peel.wipe is stored.
 func (p *Peel) awaitRemoval(ctx context.Context, leave context.CancelCauseFunc) {
 	select {
-	case removal := <-p.removed:
-		leave(removal)
+	case <-p.removal.stored:
+		leave(p.removal.recorded.Load())
 	case <-ctx.Done():
 	}
 }

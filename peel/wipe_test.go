@@ -7,8 +7,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/seed-c01c3da5/zester/peel"
+	"github.com/seed-c01c3da5/zester/peel/module"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -69,6 +71,43 @@ func TestAPeelThatIsWipedRunsNothingAgain(t *testing.T) {
 		}
 		b.start()
 	})
+}
+
+// The peel is stopped, or makes room for another program, when the removal is recorded and its result is not yet stored.
+func TestAPeelThatStopsAfterTheRecordOfItsRemovalIsRemoved(t *testing.T) {
+	for what, stop := range map[string]func(cancel func(), replace chan<- struct{}){
+		"stopped":  func(cancel func(), _ chan<- struct{}) { cancel() },
+		"replaced": func(_ func(), replace chan<- struct{}) { replace <- struct{}{} },
+	} {
+		run(t, func(b *bench) {
+			t := b.t
+			replace := make(chan struct{})
+			o := peel.Options{
+				ID: id, DataDir: b.dir, URL: b.bus.URL(), Connect: b.bus.Options("peel", id.Wire()), Facts: target.Facts{"role": "web"},
+				Replace: replace,
+			}
+			p, err := peel.New(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			done := make(chan error, 1)
+			go func() { done <- p.Run(ctx) }()
+			synctest.Wait()
+			_, err = peel.Wipe(p, ctx, module.Call{
+				Args: map[string]any{"peel": string(id)}, User: "ada", JID: wire.NewJID(), AfterStored: func(func()) {},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			stop(cancel, replace)
+			removal := &peel.RemovedError{}
+			if err := <-done; !errors.As(err, &removal) || removal.By != "ada" {
+				t.Errorf("%s: the peel ended with %v", what, err)
+			}
+		})
+	}
 }
 
 func TestAWipeNamesItsPeelAndItsUser(t *testing.T) {

@@ -29,9 +29,10 @@ config repo that still name the peel.
 
 With --wipe the peel is asked first to end its schedule, stop what runs and
 delete its data directory; it does not start again. This is a job: it needs an
-operator, and the audit log has it. The host has to be online, and nothing is
-removed if it does not answer that it does so. That it did is the word of the
-host alone; its credential is revoked in any case.
+operator, and the audit log has it. The host has to be online, or to have
+answered an earlier --wipe and be gone since. Nothing is removed if it does not
+answer that it does so. That it did is the word of the host alone; its
+credential is revoked in any case.
 
 Another host can get the ID: it joins with a key of its own, which you approve.
 
@@ -94,13 +95,18 @@ func (a *app) removeData(ctx context.Context, client *api.Client, id target.Peel
 	return a.printDone(done, string(id), "removed the facts, settings and report of %s; its credential stays valid", id)
 }
 
-// wipe has a peel end its schedule and delete its data. After an error the peel is as it was, or it does not say.
+// wipe has a peel end its schedule and delete its data. After an error the peel is as it was, or its answer is not
+// known.
 func (a *app) wipe(ctx context.Context, client *api.Client, id target.PeelID) error {
 	seen, err := api.PeelShow.Ask(ctx, client, api.PeelRequest{Peel: id})
 	if err != nil {
 		return err
 	}
 	if !seen.Online {
+		wasWiped, err := leftWiped(ctx, client, &seen.Peel)
+		if err != nil || wasWiped {
+			return err
+		}
 		return &failure{
 			code: exitFailed, err: fmt.Errorf("%s is offline: it cannot delete its data, and nothing was done", id),
 			hint: "without --wipe it is removed; until zester-peel is stopped there it runs the last settings",
@@ -120,25 +126,52 @@ func (a *app) wipe(ctx context.Context, client *api.Client, id target.PeelID) er
 		if err != nil {
 			return a.detached(spec.JID, err)
 		}
-		if r := event.Return; r != nil && r.Success {
-			return nil
-		} else if r != nil {
-			return notWiped(id, r.Error)
+		if event.Return != nil {
+			return wipeError(id, event.Return)
 		}
 	}
-	return notWiped(id, "no answer of the peel in "+wipeTimeout.String())
+	return mayBeWiped(id, "no answer of the peel in "+wipeTimeout.String())
 }
 
-func notWiped(id target.PeelID, why string) error {
+// leftWiped reports whether a peel that is offline answered an earlier peel.wipe and was not seen later than it took.
+func leftWiped(ctx context.Context, client *api.Client, seen *api.Peel) (bool, error) {
+	page, err := api.JobList.Ask(ctx, client, job.Query{Function: catalogue.Wipe, Target: seen.ID})
+	if err != nil || len(page.Jobs) == 0 || seen.LastSeen.IsZero() {
+		return false, err
+	}
+	newest := &page.Jobs[0]
+	answered := newest.TargetCount == 1 && newest.SuccessCount == 1
+	return answered && seen.LastSeen.Before(newest.Created.Add(wipeTimeout+wipeEnds)), nil
+}
+
+// wipeError returns nil if a peel answers that it deletes its data.
+func wipeError(id target.PeelID, r *wire.Return) error {
+	switch {
+	case r.Success:
+		return nil
+	case r.Outcome == "" || r.Outcome == wire.Rejected:
+		return &failure{
+			code: exitFailed,
+			err:  fmt.Errorf("%s does not delete its data: %s; its credential is as it was", id, plain(r.Error)),
+			hint: "without --wipe it is removed, and its data directory stays on the host",
+		}
+	}
+	return mayBeWiped(id, r.Error)
+}
+
+// mayBeWiped is the error of a peel that may have recorded that it is removed and could not say so.
+func mayBeWiped(id target.PeelID, why string) error {
 	return &failure{
 		code: exitFailed,
-		err:  fmt.Errorf("%s does not delete its data: %s; its credential is as it was", id, plain(why)),
-		hint: "without --wipe it is removed, and its data directory stays on the host",
+		err:  fmt.Errorf("%s may have deleted its data: %s; its credential is as it was", id, plain(why)),
+		hint: "without --wipe it is removed; its data directory on the host has only the file removed if it did",
 	}
 }
 
-// wipeTimeout is how long a peel has to answer that it stops. What runs there ends after that.
-const wipeTimeout = 30 * time.Second
+const (
+	wipeTimeout = 30 * time.Second // a peel has to answer that it stops
+	wipeEnds    = 2 * time.Minute  // what runs there ends after that, and then its connection
+)
 
 func decommission(ctx context.Context, client *api.Client, id target.PeelID) (*api.Decommissioned, error) {
 	d, err := api.Decommission(ctx, client, id)

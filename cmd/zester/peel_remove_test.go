@@ -22,14 +22,7 @@ import (
 func TestARemovedPeelIsCutOffAndLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
-	zester := func(want int, args ...string) string {
-		t.Helper()
-		var out, errOut bytes.Buffer
-		if code := run(t.Context(), append([]string{"--data-dir", f.dir}, args...), &out, &errOut); code != want {
-			t.Fatalf("zester %v ended with %d, want %d: %s%s", args, code, want, &out, &errOut)
-		}
-		return out.String() + errOut.String()
-	}
+	zester := f.zester(t)
 	creds := filepath.Join(t.TempDir(), "app-01.creds")
 	zester(exitOK, "auth", "issue", "peel", "app-01", "--out", creds)
 	p, err := peel.New(peel.Options{ID: "app-01", DataDir: t.TempDir(), URL: f.url, CA: f.ca, Connect: []nats.Option{nats.UserCredentials(creds)}})
@@ -86,42 +79,9 @@ func TestARemovedPeelIsCutOffAndLeavesNothingBehind(t *testing.T) {
 func TestAPeelThatOnlyPretendsToDeleteItsDataIsCutOff(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
-	zester := func(want int, args ...string) string {
-		t.Helper()
-		var out, errOut bytes.Buffer
-		if code := run(t.Context(), append([]string{"--data-dir", f.dir}, args...), &out, &errOut); code != want {
-			t.Fatalf("zester %v ended with %d, want %d: %s%s", args, code, want, &out, &errOut)
-		}
-		return out.String() + errOut.String()
-	}
-	creds := filepath.Join(t.TempDir(), "liar-01.creds")
-	zester(exitOK, "auth", "issue", "peel", "liar-01", "--out", creds)
-	nc, err := nats.Connect(f.url, nats.UserCredentials(creds), nats.RootCAs(f.ca), nats.MaxReconnects(0))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer nc.Close()
+	zester := f.zester(t)
+	nc := f.pretends(t, "liar-01", wire.Result{Error: "not today"}, wire.Result{Success: true})
 	closed := nc.StatusChanged(nats.CLOSED)
-	answers := make(chan wire.Result, 2)
-	answers <- wire.Result{Error: "not today"}
-	answers <- wire.Result{Success: true}
-	_, err = nc.Subscribe(wire.Cmd("liar-01"), func(msg *nats.Msg) {
-		q, err := wire.DecodeRequest(msg)
-		if err != nil || q.Function != catalogue.Wipe || q.Args["peel"] != "liar-01" {
-			t.Errorf("%v: %+v", err, q)
-		}
-		r := wire.Return{JID: q.JID, Peel: "liar-01", Result: <-answers, Epoch: q.Epoch, Finished: time.Now(), V: wire.Version}
-		if data, err := canon.Marshal(r); err != nil || nc.Publish(wire.ReturnOf(q.JID, "liar-01"), data) != nil {
-			t.Error(err)
-		}
-	})
-	facts, e := wire.Facts{Peel: "liar-01", Facts: target.Facts{"rack": "r7"}, V: wire.Version}.Encode()
-	if err = errors.Join(err, e, nc.Publish(wire.Fact("liar-01"), facts), nc.Publish(wire.Heartbeat("liar-01"), wire.Beat{Instance: wire.NewInstance(), Every: wire.MinHeartbeat}.Encode())); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.until(t.Context(), `(?m)^liar-01 +yes`, "peel", "list"); err != nil {
-		t.Fatal(err)
-	}
 
 	// What the host refuses, and what it cannot be asked, changes nothing.
 	if said := zester(exitFailed, "peel", "remove", "liar-01", "--wipe"); !strings.Contains(said, "liar-01 does not delete its data: not today; its credential is as it was") {
@@ -146,4 +106,72 @@ func TestAPeelThatOnlyPretendsToDeleteItsDataIsCutOff(t *testing.T) {
 	if list := zester(exitOK, "peel", "list", "-o", "name"); strings.Contains(list, "liar-01") {
 		t.Errorf("it is still in the fleet: %s", list)
 	}
+}
+
+// A host whose answer is not known may have deleted its data. One that has answered and is gone is removed by another
+// --wipe.
+func TestAWipeWithoutAnAnswerIsNoRefusal(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	zester := f.zester(t)
+	nc := f.pretends(t, "mute-01", wire.Result{Outcome: wire.Interrupted, Error: "the peel was stopped"}, wire.Result{Success: true})
+	if said := zester(exitFailed, "peel", "remove", "mute-01", "--wipe"); !strings.Contains(said, "mute-01 may have deleted its data: the peel was stopped; its credential is as it was") {
+		t.Errorf("it says %q", said)
+	}
+	zester(exitOK, "mute-01", "peel.wipe", "peel=mute-01") // as if the revocation had failed
+	nc.Close()
+	if err := f.until(t.Context(), `(?m)^mute-01 +no`, "peel", "list"); err != nil {
+		t.Fatal(err)
+	}
+	if said := zester(exitOK, "peel", "remove", "mute-01", "--wipe"); !strings.Contains(said, "mute-01 is revoked") {
+		t.Errorf("it says %q", said)
+	}
+}
+
+// zester returns what runs a command and returns what it prints.
+func (f *fleet) zester(t *testing.T) func(want int, args ...string) string {
+	return func(want int, args ...string) string {
+		t.Helper()
+		var out, errOut bytes.Buffer
+		if code := run(t.Context(), append([]string{"--data-dir", f.dir}, args...), &out, &errOut); code != want {
+			t.Fatalf("zester %v ended with %d, want %d: %s%s", args, code, want, &out, &errOut)
+		}
+		return out.String() + errOut.String()
+	}
+}
+
+// pretends connects a peel that gives these answers to peel.wipe and does nothing.
+func (f *fleet) pretends(t *testing.T, id target.PeelID, results ...wire.Result) *nats.Conn {
+	t.Helper()
+	creds := filepath.Join(t.TempDir(), "peel.creds")
+	f.zester(t)(exitOK, "auth", "issue", "peel", string(id), "--out", creds)
+	nc, err := nats.Connect(f.url, nats.UserCredentials(creds), nats.RootCAs(f.ca), nats.MaxReconnects(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	answers := make(chan wire.Result, len(results))
+	for _, r := range results {
+		answers <- r
+	}
+	_, err = nc.Subscribe(wire.Cmd(id.Wire()), func(msg *nats.Msg) {
+		q, err := wire.DecodeRequest(msg)
+		if err != nil || q.Function != catalogue.Wipe || q.Args["peel"] != string(id) {
+			t.Errorf("%v: %+v", err, q)
+		}
+		r := wire.Return{JID: q.JID, Peel: id, Result: <-answers, Epoch: q.Epoch, Finished: time.Now(), V: wire.Version}
+		if data, err := canon.Marshal(r); err != nil || nc.Publish(wire.ReturnOf(q.JID, id.Wire()), data) != nil {
+			t.Error(err)
+		}
+	})
+	facts, e := wire.Facts{Peel: id, Facts: target.Facts{"rack": "r7"}, V: wire.Version}.Encode()
+	beat := wire.Beat{Instance: wire.NewInstance(), Every: wire.MinHeartbeat}.Encode()
+	err = errors.Join(err, e, nc.Publish(wire.Fact(id.Wire()), facts), nc.Publish(wire.Heartbeat(id.Wire()), beat))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.until(t.Context(), `(?m)^`+string(id)+` +yes`, "peel", "list"); err != nil {
+		t.Fatal(err)
+	}
+	return nc
 }

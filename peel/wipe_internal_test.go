@@ -1,0 +1,4 @@
+package peel
+
+// Wipe is the function peel.wipe.
+var Wipe = (*Peel).wipe
