@@ -3,6 +3,7 @@ package apiserver
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -92,7 +93,8 @@ func missing(errors ...string) []string {
 	return slices.DeleteFunc(errors, func(text string) bool { return text == "" })
 }
 
-// pendingFor returns the hosts that ask to join. It is empty for callers who may not list them.
+// pendingFor returns the hosts that ask to join, with an error if they are more than fit into a reply. It is empty for
+// callers who may not list them.
 func (s *Server) pendingFor(ctx context.Context, from grants.Caller) api.Extra[api.EnrolledAnswer] {
 	may, err := s.listsHosts(ctx, from)
 	switch {
@@ -101,7 +103,12 @@ func (s *Server) pendingFor(ctx context.Context, from grants.Caller) api.Extra[a
 	case !may:
 		return api.Extra[api.EnrolledAnswer]{}
 	}
-	return api.EnrollList.Extra(ctx, s.For(from), api.EnrollQuery{State: credential.Pending})
+	hosts := api.EnrollList.Extra(ctx, s.For(from), api.EnrollQuery{State: credential.Pending})
+	if hosts.Value != nil && hosts.Value.Next != "" {
+		const text = "more hosts ask to join than these %d: zester auth peel list --state pending shows all"
+		hosts.Error = fmt.Sprintf(text, len(hosts.Value.Peels))
+	}
+	return hosts
 }
 
 // listsHosts reports whether a caller may know which hosts ask to join: neither callers with limits may, nor tokens

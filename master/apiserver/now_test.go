@@ -122,6 +122,25 @@ func TestWhoSeesTheHostsThatAskToJoin(t *testing.T) {
 	})
 }
 
+// What waits names a part of the hosts that ask to join if all exceed a message of the bus, and says so.
+func TestWhatWaitsSaysThatMoreHostsAskToJoin(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		server := s.covered()
+		for i := range 100 {
+			s.enrolled(target.PeelID(fmt.Sprintf("web-%02d", i)), credential.Pending, strings.Repeat("x", 1000))
+		}
+		all, err := server.Approvals(t.Context(), grants.Caller{User: "boss", Role: grants.RoleOperator})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := len(all.Waiting)
+		want := fmt.Sprintf("more hosts ask to join than these %d: zester auth peel list --state pending shows all", n)
+		if n == 0 || n == 100 || !slices.Contains(all.Missing, want) {
+			t.Errorf("%d hosts wait, missing %q", n, all.Missing)
+		}
+	})
+}
+
 func TestNowSaysWhichServicesDidNotReply(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
 		server := s.covered()
