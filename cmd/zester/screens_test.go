@@ -211,7 +211,7 @@ func screens(a *app, now time.Time) []shown {
 		}},
 		{"audit list", func() error {
 			return a.printTable(auditTable([]audit.Entry{
-				{Time: ago(time.Minute), User: "ada", From: "10.0.0.7", Action: "job.dispatch", Function: "cmd.run", Args: `command="systemctl restart nginx"`, Target: "web-*", Peels: []string{"web-01", "web-02"}, Count: 2, Result: audit.Done, JID: jobs[1].JID},
+				{Time: ago(time.Minute), User: "ada", From: "10.0.0.7", Action: "job.dispatch", Function: "cmd.run", Args: `command="systemctl restart nginx"`, Target: "web-*", EntryPeels: audit.EntryPeels{Peels: []string{"web-01", "web-02"}}, Count: 2, Result: audit.Done, JID: jobs[1].JID},
 				{Time: ago(26 * time.Hour), User: "token:ci", From: "10.0.0.9", Action: "sync.approve", Target: "0f3c9b77", Result: audit.Refused, Reason: "the token lacks the scope sync"},
 			}))
 		}},

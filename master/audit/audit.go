@@ -49,9 +49,7 @@ type Entry struct {
 	Args     string      `json:"args,omitempty"` // of the function, as NAME=JSON; long values are cut, secrets hidden
 	JID      wire.JID    `json:"jid,omitempty"`
 	Count    int         `json:"count,omitempty"` // peels
-	Peels    []string    `json:"peels,omitempty"` // the first [MaxPeels] of them
-	// PeelsHash is the SHA-256 in hex of the sorted IDs of all peels, each followed by a newline.
-	PeelsHash string `json:"peels_hash,omitempty"`
+	EntryPeels
 	// Agent is the assistant's program that asked for the action in the name of the user, as it calls itself.
 	Agent  string `json:"agent,omitempty"`
 	Held   string `json:"held,omitempty"` // ID of the held action
@@ -59,6 +57,15 @@ type Entry struct {
 	Reason string `json:"reason,omitempty"` // why it was not done
 	// entries of the user before this one that were not kept, because they were too many
 	LeftOut int `json:"left_out,omitempty"`
+
+	hidden []byte // a hash of all arguments, if Args does not show all of them; never stored
+}
+
+// EntryPeels are the peels of an [Entry].
+type EntryPeels struct {
+	Peels []string `json:"peels,omitempty"` // the first [MaxPeels] of them
+	// PeelsHash is the SHA-256 in hex of the sorted IDs of all peels, each followed by a newline.
+	PeelsHash string `json:"peels_hash,omitempty"`
 }
 
 // By returns the entry with the caller of a request, as the bus authenticated it.

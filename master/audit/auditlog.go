@@ -26,6 +26,7 @@ package audit
 
 import (
 	"context"
+	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
@@ -62,6 +63,7 @@ const (
 type Log struct {
 	js   jetstream.JetStream
 	log  *slog.Logger
+	key  []byte // of the IDs of entries with hidden arguments
 	kept kept
 
 	counting atomic.Bool // countLater has been called, and what was left out is not yet counted
@@ -75,7 +77,10 @@ type Log struct {
 
 // OpenLog returns the log on the connection of a master. Entries that cannot be stored are written to log.
 func OpenLog(js jetstream.JetStream, log *slog.Logger) *Log {
-	return &Log{js: js, log: log, kept: kept{users: map[string]*account{}}, turn: make(chan struct{}, 1)}
+	return &Log{
+		js: js, log: log, key: []byte(rand.Text()), kept: kept{users: map[string]*account{}},
+		turn: make(chan struct{}, 1),
+	}
 }
 
 // Write is [Log.Record] for what has happened: an entry that is not stored changes nothing.
@@ -177,7 +182,7 @@ func (l *Log) store(ctx context.Context, e *Entry) error {
 	case <-ctx.Done():
 		return fmt.Errorf("cannot store it within %v: other entries were not stored either", writeLimit)
 	}
-	id := idOf(e)
+	id := l.idOf(e)
 	for first := true; ; first = false {
 		stored, err := l.append(ctx, id, e)
 		if err == nil && !stored && first { // an earlier request has this entry, but not how many were left out
@@ -200,7 +205,9 @@ func (l *Log) store(ctx context.Context, e *Entry) error {
 
 // idOf returns the ID under which the bus stores an entry. Requests to begin or cancel a job that are repeated have the
 // same ID if they end alike, so that the bus drops the entries of all but the first. Any other request has another ID.
-func idOf(e *Entry) string {
+// Nobody can guess hidden arguments by the ID, as the key of a Log is random; so such a request that is repeated to
+// another master has an entry of each.
+func (l *Log) idOf(e *Entry) string {
 	if e.JID == "" || !slices.Contains([]string{ActionDispatch, actionSecrets, actionCancel}, e.Action) {
 		return rand.Text()
 	}
@@ -214,8 +221,13 @@ func idOf(e *Entry) string {
 	if err != nil {
 		return rand.Text()
 	}
-	sum := sha256.Sum256([]byte(text))
-	return hex.EncodeToString(sum[:])
+	mac := hmac.New(sha256.New, l.key)
+	if e.hidden == nil {
+		mac = sha256.New()
+	}
+	mac.Write(e.hidden)
+	mac.Write([]byte(text))
+	return hex.EncodeToString(mac.Sum(nil))
 }
 
 // append publishes an entry once, as the one after the newest. stored is false if the bus has an entry with the same ID

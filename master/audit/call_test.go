@@ -120,7 +120,7 @@ func TestUsersInSubjects(t *testing.T) {
 func TestEntriesAreBounded(t *testing.T) {
 	long := strings.Repeat("x", 10_000)
 	peels := []string{long, "b", "c", "d", "e", "f"}
-	e := Entry{Target: long, Reason: long, Function: long, PeelsHash: long, Agent: long, Held: long, JID: wire.JID(long), Args: long, Peels: peels}
+	e := Entry{Target: long, Reason: long, Function: long, Agent: long, Held: long, JID: wire.JID(long), Args: long, EntryPeels: EntryPeels{peels, long}}
 	bound(&e)
 	for _, text := range []string{e.Target, e.Reason, e.Function, e.PeelsHash, e.Agent, e.Held, string(e.JID)} {
 		if len(text) != maxText {

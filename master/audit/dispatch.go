@@ -1,7 +1,9 @@
 package audit
 
 import (
+	"crypto/sha256"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -33,12 +35,12 @@ func Dispatch(spec *job.Spec, err error, refused bool) Entry {
 		Action:   ActionDispatch,
 		Target:   spec.TargetExpr,
 		Function: spec.Function,
-		Args:     entryArgs(spec),
 		JID:      spec.JID,
 		Count:    len(spec.Targets),
 		Agent:    spec.Metadata[job.MetaAgent],
 		Held:     spec.Metadata[job.MetaHeld],
 	}
+	e.Args, e.hidden = entryArgs(spec)
 	if catalogue.AsksForSecrets(spec.Args) {
 		e.Action = actionSecrets
 	}
@@ -53,8 +55,9 @@ func Dispatch(spec *job.Spec, err error, refused bool) Entry {
 }
 
 // entryArgs writes the arguments of a job as NAME=JSON. Each value is cut to entryValue bytes, so that a long one
-// leaves room for the others, and values that may be secret are hidden.
-func entryArgs(spec *job.Spec) string {
+// leaves room for the others, and values that may be secret are hidden. If a value was cut or hidden, the second result
+// is a hash of all of them.
+func entryArgs(spec *job.Spec) (text string, hidden []byte) {
 	args := maps.Clone(spec.Args)
 	if args == nil {
 		args = map[string]any{}
@@ -63,16 +66,30 @@ func entryArgs(spec *job.Spec) string {
 		args["id"] = spec.StateID
 	}
 	var parts []string
+	full := sha256.New()
+	isWhole := true
 	for _, name := range slices.Sorted(maps.Keys(args)) {
-		var text strings.Builder
-		encoder := json.NewEncoder(&text)
-		encoder.SetEscapeHTML(false)
-		if err := encoder.Encode(redacted(name, args[name])); err != nil {
-			text.WriteString("?")
-		}
-		parts = append(parts, Bounded(name, entryName)+"="+Bounded(strings.TrimSpace(text.String()), entryValue))
+		shown, value := jsonOf(redacted(name, args[name])), jsonOf(args[name])
+		part := Bounded(name, entryName) + "=" + Bounded(shown, entryValue)
+		isWhole = isWhole && part == name+"="+value
+		fmt.Fprintf(full, "%q=%q\n", name, value)
+		parts = append(parts, part)
 	}
-	return strings.Join(parts, " ")
+	text = strings.Join(parts, " ")
+	if !isWhole || len(text) > maxArgs {
+		hidden = full.Sum(nil)
+	}
+	return text, hidden
+}
+
+func jsonOf(value any) string {
+	var text strings.Builder
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(value); err != nil {
+		return "?"
+	}
+	return strings.TrimSpace(text.String())
 }
 
 // redacted returns an argument's value with possible secrets hidden, at any depth: values of environment variables, of

@@ -188,6 +188,9 @@ func TestARequestThatIsRepeatedMakesOneEntryOfEachOutcome(t *testing.T) {
 			spec.JID = allowed.JID
 			return spec
 		}
+		hidden := func(name, value string) func(*job.Spec) {
+			return func(j *job.Spec) { j.Function, j.Args = "cmd.run", map[string]any{name: value} }
+		}
 		for _, r := range []struct {
 			times int
 			from  *nats.Conn
@@ -201,6 +204,10 @@ func TestARequestThatIsRepeatedMakesOneEntryOfEachOutcome(t *testing.T) {
 			{5, s.alice, "alice", with(func(j *job.Spec) { j.Function, j.StateID = "cmd.run", "id" }), nil, "alice cmd.run refused"},
 			{5, s.alice, "alice", with(func(j *job.Spec) { j.Function, j.StateID = "cmd.run", "who" }), nil, "alice cmd.run refused"},
 			{5, bob, "bob", with(func(j *job.Spec) { j.Function, j.StateID = "cmd.run", "id" }), nil, "bob cmd.run refused"},
+			{5, bob, "bob", with(hidden("stdin", "one")), nil, "bob cmd.run refused"},
+			{5, bob, "bob", with(hidden("stdin", "two")), nil, "bob cmd.run refused"},
+			{5, bob, "bob", with(hidden("cwd", strings.Repeat("a", 2000)+"1")), nil, "bob cmd.run refused"},
+			{5, bob, "bob", with(hidden("cwd", strings.Repeat("a", 2000)+"2")), nil, "bob cmd.run refused"},
 			{5, s.alice, "alice", allowed, nil, "alice test.ping done"},
 			{5, s.alice, "alice", with(func(j *job.Spec) { j.Timeout = time.Hour }), nil, "alice test.ping refused"},
 		} {

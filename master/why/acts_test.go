@@ -14,7 +14,7 @@ import (
 func TestAnActOnPeelsThatTheLogDoesNotName(t *testing.T) {
 	pause := audit.Entry{
 		Seq: 7, Time: time.Unix(0, 0), User: "lee", Function: "schedule.pause", Target: "role:db", Args: `entry="backup"`,
-		Count: 40, Peels: []string{"db-01", "db-02", "db-03", "db-04", "db-05"},
+		Count: 40, EntryPeels: audit.EntryPeels{Peels: []string{"db-01", "db-02", "db-03", "db-04", "db-05"}},
 	}
 	for _, c := range []struct {
 		name           string
