@@ -64,9 +64,52 @@ func TestPythonPackagesOfAVirtualEnvironment(t *testing.T) {
 	h.wants(h.run(state("zt_one==1.1"), true), "py: would_change intended")
 	h.wants(h.run(state("zt_one==1.1"), false), "py: changed intended")
 	h.wants(h.run(state("zt_one==1.1"), false), "py: unchanged")
+	must(t, exec.Command("sh", "-c", "rm -r "+h.dir+"/venv/lib/python*/site-packages/pip*").Run())
+	h.wants(h.run(state("zt_one==1.1"), false), "py: changed drift") // as after venv without Debian's python3-venv
+	h.wants(h.run(state("zt_one==1.1"), false), "py: unchanged")
 	r := h.run(state("zt_three"), false)
 	h.wants(r, "py: failed intended")
 	if c := r.States[0].Comment; !strings.Contains(c, "zt_three") {
 		t.Errorf("the error is %s", c)
+	}
+}
+
+// Root runs no Python and no pip that another user can change.
+func TestAnEnvironmentOfAnotherUserIsNotRunByRoot(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root, to give files away")
+	}
+	const nobody = 65534
+	for name, give := range map[string]func(venv string) error{
+		"all":     func(venv string) error { return os.Chown(venv, nobody, nobody) },
+		"bin":     func(venv string) error { return os.Chown(venv+"/bin", nobody, nobody) },
+		"python":  func(venv string) error { return os.Chown(venv+"/bin/python", nobody, nobody) },
+		"written": func(venv string) error { return os.Chmod(venv+"/bin/python", 0o777) },
+		"modules": func(venv string) error { return os.Chown(venv+"/lib/python3.99/site-packages", nobody, nobody) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHost(t)
+			must(t, os.Chmod(h.dir, 0o755))
+			venv, ran := h.dir+"/venv", h.dir+"/ran"
+			must(t, os.MkdirAll(venv+"/bin", 0o755))
+			must(t, os.MkdirAll(venv+"/lib/python3.99/site-packages/pip-1.dist-info", 0o755))
+			must(t, os.WriteFile(venv+"/bin/python", []byte("#!/bin/sh\ntouch "+ran+"\n"), 0o755))
+			const state = "py: {pip.installed: {name: zt_one, venv: DIR/venv}}"
+			h.wants(h.run(state, false), "py: failed intended") // that Python installs nothing
+			if _, err := os.Stat(ran); err != nil {
+				t.Fatal("the Python of root did not run")
+			}
+			must(t, os.Remove(ran))
+
+			must(t, give(venv))
+			r := h.run(state, false)
+			h.wants(r, "py: failed")
+			if c := r.States[0].Comment; !strings.Contains(c, "name the user in the argument user") {
+				t.Errorf("the error is %s", c)
+			}
+			if _, err := os.Stat(ran); err == nil {
+				t.Error("root ran it")
+			}
+		})
 	}
 }

@@ -23,18 +23,26 @@ var pipEnvironment = map[string]string{
 // Pip plans pip.installed: the virtual environment has the packages. What it has is read from its directory, so a test
 // runs no program.
 func Pip(ctx context.Context, w *host.World, run Program, a *state.PipInstalled) ([]host.Step, error) {
+	sites, err := sitePackages(w, a.Venv)
+	if err != nil {
+		return nil, err
+	}
 	if a.User == "" {
-		if err := checkDirectory(a.Venv); err != nil {
+		if err := checkPrograms(w, a.Venv, sites); err != nil {
 			return nil, err
 		}
+	}
+	have, err := pythonPackages(w, sites)
+	if err != nil {
+		return nil, err
 	}
 	python, err := w.Stat(path.Join(a.Venv, "bin/python"))
 	if err != nil {
 		return nil, err
 	}
 	var steps []host.Step
-	have := map[string]string{}
-	if python.Kind == safefs.Absent {
+	// An environment without pip is one that python3 -m venv could not finish.
+	if _, finished := have["pip"]; python.Kind == safefs.Absent || !finished {
 		if _, err := exec.LookPath("python3"); err != nil {
 			return nil, w.Lacks("python3 is not installed on this host")
 		}
@@ -45,8 +53,6 @@ func Pip(ctx context.Context, w *host.World, run Program, a *state.PipInstalled)
 				return explainVenv(err)
 			},
 		})
-	} else if have, err = pythonPackages(w, a.Venv); err != nil {
-		return nil, err
 	}
 	install := pipCall(a)
 	var missing []host.Step
@@ -103,19 +109,50 @@ func explainVenv(err error) error {
 	return err
 }
 
-// pythonPackages returns the versions of the packages of a virtual environment by name, as the names of its directories
-// NAME-VERSION.dist-info say.
-func pythonPackages(w *host.World, venv string) (map[string]string, error) {
-	have := map[string]string{}
+// checkPrograms is an error if another user than root can replace what root would run in a virtual environment: its
+// Python, and the packages that Python reads before it begins with pip.
+func checkPrograms(w *host.World, venv string, sites []string) error {
+	names := []string{path.Join(venv, "bin/python"), path.Join(venv, "pyvenv.cfg")}
+	for _, site := range sites {
+		names = append(names, path.Join(site, "pip/__main__.py"))
+	}
+	for _, name := range names {
+		if err := checkDirectory(name); err != nil {
+			return err
+		}
+		switch f, err := w.Stat(name); {
+		case err != nil:
+			return err
+		case f.Kind == safefs.Absent, f.UID == 0 && (f.Kind != safefs.File || f.Mode&0o022 == 0):
+		default:
+			const text = "another user can change %s, which root would run; name the user in the argument user"
+			return fmt.Errorf(text, name)
+		}
+	}
+	return nil
+}
+
+// sitePackages returns the directories of a virtual environment that hold packages: one for each version of Python.
+func sitePackages(w *host.World, venv string) ([]string, error) {
 	versions, err := w.List(path.Join(venv, "lib"))
 	if err != nil {
 		return nil, err
 	}
+	var sites []string
 	for _, version := range versions {
-		if !strings.HasPrefix(version, "python") {
-			continue
+		if strings.HasPrefix(version, "python") {
+			sites = append(sites, path.Join(venv, "lib", version, "site-packages"))
 		}
-		names, err := w.List(path.Join(venv, "lib", version, "site-packages"))
+	}
+	return sites, nil
+}
+
+// pythonPackages returns the versions of the packages in directories by name, as the names of their directories
+// NAME-VERSION.dist-info say.
+func pythonPackages(w *host.World, sites []string) (map[string]string, error) {
+	have := map[string]string{}
+	for _, site := range sites {
+		names, err := w.List(site)
 		if err != nil {
 			return nil, err
 		}
