@@ -18,7 +18,7 @@ main() {
   done
   [ -n "$packages" ] || fail 'name a package: zester, zester-master or zester-peel'
   [ -n "$version" ] || fail 'name a version, as in --version 0.2.0'
-  [ -n "$key" ] || fail 'name the public key of the releases, as in --key zester.pub; SECURITY.md has it'
+  [ -n "$key" ] || fail 'name the public key of the releases, as in --key zester.pub, which you got from somebody you trust'
   [ "$(id -u)" = 0 ] || fail 'run this as root'
   command -v ssh-keygen >/dev/null || fail 'install ssh-keygen (Debian: openssh-client), which checks the signature'
 
