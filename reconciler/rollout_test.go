@@ -533,7 +533,7 @@ func TestPeelsThatStayBehindAreCountedInARollout(t *testing.T) {
 		}
 		b.start()
 		b.say(ids[3], wire.Fact(ids[3].Wire()), wire.Facts{Peel: ids[3], Facts: target.Facts{"role": "clash"}, V: wire.Version})
-		b.after(5 * time.Second)
+		b.after(10 * time.Second)
 		b.commit("x as well", map[string]string{"settings/web.yaml": "schedule:\n  w: {module: test.ping, interval: 1h}\n  x: {module: test.ping, interval: 30m}\n"})
 		if out := b.now(); out.Rollout == nil || out.Counts != (status.Counts{Peels: 4, Applied: 3, Failed: 1}) {
 			b.t.Errorf("%+v, %+v", out.Counts, out)

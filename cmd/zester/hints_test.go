@@ -45,7 +45,7 @@ func TestCommonMistakesAreAnsweredWithWhatToDo(t *testing.T) {
 		},
 		"secrets of a function that shows none": {
 			append(local, "web-01", "test.ping", "--show-secrets"), exitUsage,
-			"zester: --show-secrets is for settings.get: test.ping shows no secrets\n",
+			"zester: --show-secrets is for settings.get, cron.tables and file.read: test.ping shows no secrets\n",
 		},
 		"a peel that never joined": {
 			append(local, "auth", "peel", "list", "web-99"), exitFailed,

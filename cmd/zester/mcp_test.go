@@ -338,7 +338,7 @@ func TestEachRoleMayUseItsToolsAlone(t *testing.T) {
 		may  string // the roles
 	}{
 		{"fleet_status", nil, "operator direct limited auditor"},
-		{"entries", nil, "operator direct limited auditor"},
+		{"entries", nil, "operator direct auditor"},
 		{"next_fires", object{"entry": "hello"}, "operator direct limited auditor"},
 		{"explain", object{"target": "*"}, "operator direct limited auditor"},
 		{"explain", object{"target": "I@a:b"}, "operator direct auditor"},
@@ -351,7 +351,7 @@ func TestEachRoleMayUseItsToolsAlone(t *testing.T) {
 		{"peel_get", object{"peel": "web-01"}, "operator direct limited auditor"},
 		{"sync_history", nil, "operator direct limited auditor"},
 		{"blame", object{"peel": "web-01", "entry": "hello"}, "operator direct limited auditor"},
-		{"audit_search", nil, "operator direct limited auditor"},
+		{"audit_search", nil, "operator direct auditor"},
 		{"docs", nil, "operator direct limited auditor"},
 		{"entry_file", object{"entry": "hello"}, "operator direct"},
 		{"plan_change", change, "operator direct"},
