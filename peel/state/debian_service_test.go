@@ -232,13 +232,22 @@ func killWhen(t *testing.T, until func(h *fixture) bool) {
 	two := strings.ReplaceAll(strings.Replace(once, "one", "two", 1), "DIR", h.dir)
 	cmd := exec.Command("/test")
 	cmd.Env = append(os.Environ(), killedStates+"="+two, killedDir+"="+h.dir)
+	var said strings.Builder
+	cmd.Stdout = &said
 	must(t, cmd.Start())
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
 	for !until(h) {
-		<-time.After(time.Millisecond)
+		select {
+		case err := <-ended:
+			t.Fatalf("the process ended before it was killed: %v\n%s", err, &said)
+		case <-time.After(time.Millisecond):
+		}
 	}
 	must(t, cmd.Process.Kill())
-	_ = cmd.Wait()
-	sh(t, "systemctl start once") // ends after a restart that is under way
+	<-ended
+	// A reload that is under way has ended then, during which units may be busy, and so has a restart.
+	sh(t, "systemctl daemon-reload; systemctl start once")
 	r := h.run(two, false)
 	if !r.Success() || len(r.Owed) > 0 || counted("once") != "start start" {
 		t.Errorf("the unit counts %q, the next run is %v and owes %v", counted("once"), verdicts(r), r.Owed)
