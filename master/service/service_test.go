@@ -77,7 +77,7 @@ func TestAMasterThatDiesBeforeItsReplyLeavesAnEntry(t *testing.T) {
 		log := audit.OpenLog(b.JetStream(t), slog.New(slog.DiscardHandler))
 		nc := b.Conn(t, grants.RoleMaster, "m1")
 		serve(t, service.Options{
-			Conn: nc, Lane: service.NewLane(1, 0),
+			Conn: nc, Lane: service.NewLane(1, 9),
 			Record: func(ctx context.Context, e audit.Entry) { log.Write(ctx, e); nc.Close() },
 			Verbs:  []service.Verb{on("alert", "test", agree)},
 		})
@@ -117,7 +117,7 @@ func TestTheAuditLogHasWhatWasDoneRefusedAndFailed(t *testing.T) {
 			return &q, nil
 		}
 		serve(t, service.Options{
-			Conn: b.Conn(t, grants.RoleMaster, "m1"), Lane: service.NewLane(1, 0), MaxRequest: 100,
+			Conn: b.Conn(t, grants.RoleMaster, "m1"), Lane: service.NewLane(1, 9), MaxRequest: 100,
 			Record: func(_ context.Context, e audit.Entry) {
 				entries = append(entries, fmt.Sprintf("%s %s %s", e.Action, e.Target, e.Result))
 			},
