@@ -146,7 +146,8 @@ func TestASimulationDoesWhatSchedulersDo(t *testing.T) {
 					t.Errorf("schedulers skip %v\nthe simulation skips %v", got.skips, want.skips)
 				}
 				for name, list := range want.lists {
-					if here, there := onlyIn(got.lists[name], list), onlyIn(list, got.lists[name]); len(here)+len(there) > 0 {
+					real, list := afterKills(got.lists[name], lives), afterKills(list, lives)
+					if here, there := onlyIn(real, list), onlyIn(list, real); len(here)+len(there) > 0 {
 						t.Errorf("%s: schedulers alone list %+v\nthe simulation alone lists %+v", name, here, there)
 					}
 					for _, r := range list {
@@ -166,6 +167,24 @@ func TestASimulationDoesWhatSchedulersDo(t *testing.T) {
 // onlyIn returns the runs of a list that another one lacks.
 func onlyIn(list, other []ledger.Run) []ledger.Run {
 	return slices.DeleteFunc(slices.Clone(list), func(r ledger.Run) bool { return slices.Contains(other, r) })
+}
+
+// afterKills returns the runs without the fires that were due in the two minutes before a kill and stand at the beginning of
+// what was skipped while the process was down. Where a fire is held until the windows open, those after it are no events,
+// and the last record of a process is up to two minutes old: a scheduler and a simulation may have recorded at other times.
+func afterKills(list []ledger.Run, lives []life) []ledger.Run {
+	list = slices.Clone(list)
+	for i := range list {
+		r := &list[i]
+		for _, l := range lives {
+			lead := l.until.Sub(r.Fire.Nominal)
+			if r.Fire.Outcome == ledger.Skipped && r.Count > 1 && r.Step > 0 && lead > 0 && lead < 2*time.Minute {
+				r.Fire.Nominal = r.Fire.Nominal.Add(r.Step)
+				r.Count--
+			}
+		}
+	}
+	return list
 }
 
 // live runs a scheduler until it is killed. It returns the options of the next process.
