@@ -108,6 +108,13 @@ func (h *host) compareFile() {
 	}
 }
 
+// take sets how long runs of an entry take from now on.
+func (h *host) take(entry string, d time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.takes[entry] = d
+}
+
 func (h *host) exec(ctx context.Context, f scheduler.Fire) wire.Result {
 	h.mu.Lock()
 	h.fires = append(h.fires, f)

@@ -40,19 +40,19 @@ var memories = []memory{
 	},
 	{
 		what: "the nominal time of the last fire", set: "e: {module: test.ping, interval: 20m, interval_from: start}",
-		prepare: func(h *host) { h.takes["e"] = 3 * time.Minute },
+		prepare: func(h *host) { h.take("e", 3*time.Minute) },
 		down:    30 * time.Minute, up: 70 * time.Minute, until: 110 * time.Minute,
 		ran: []string{"00:20", "01:20", "01:40"}, missed: []string{"00:40", "01:00"},
 	},
 	{
 		what: "the start of a run that a kill cut off", set: "e: {module: test.ping, interval: 20m, interval_from: start}",
-		prepare: func(h *host) { h.takes["e"] = time.Hour },
+		prepare: func(h *host) { h.take("e", time.Hour) },
 		down:    30 * time.Minute, up: 50 * time.Minute, until: 70 * time.Minute,
 		ran: []string{"00:20", "01:00"}, missed: []string{"00:40"}, killed: true,
 	},
 	{
 		what: "the start of a run from end to end that a kill cut off", set: "e: {module: test.ping, interval: 20m}",
-		prepare: func(h *host) { h.takes["e"] = time.Hour },
+		prepare: func(h *host) { h.take("e", time.Hour) },
 		down:    30 * time.Minute, up: 50 * time.Minute, until: 70 * time.Minute,
 		ran: []string{"00:20", "01:00"}, missed: []string{"00:40"}, killed: true,
 	},
@@ -77,7 +77,7 @@ var memories = []memory{
 		set:  "e: {module: test.ping, interval: 10m, breaker: {threshold: 1, reset_after: 15m}}",
 		prepare: func(h *host) {
 			h.answer("e", func() wire.Result { return wire.Result{} })
-			time.AfterFunc(15*time.Minute, func() { h.mu.Lock(); h.takes["e"] = time.Hour; h.mu.Unlock() })
+			time.AfterFunc(15*time.Minute, func() { h.take("e", time.Hour) })
 		},
 		down: 35 * time.Minute, up: 36 * time.Minute, until: 45 * time.Minute,
 		ran: []string{"00:10", "00:30", "00:40"}, skipped: []string{"00:20"}, killed: true,
@@ -86,7 +86,7 @@ var memories = []memory{
 		what: "the begin of a wait, shorter than start_deadline",
 		set: `{e: {module: test.ping, interval: 20m, group: g, if_running: queue, start_deadline: 50m},
             long: {module: test.ping, interval: 10m, group: g, if_running: queue}}`,
-		prepare: func(h *host) { h.takes["long"] = 2 * time.Hour },
+		prepare: func(h *host) { h.take("long", 2*time.Hour) },
 		down:    30 * time.Minute, up: 60 * time.Minute, until: 61 * time.Minute,
 		ran: []string{"01:00"}, missed: []string{"00:40", "01:00"},
 	},
@@ -94,7 +94,7 @@ var memories = []memory{
 		what: "the begin of a wait, longer than start_deadline",
 		set: `{e: {module: test.ping, interval: 20m, group: g, if_running: queue, start_deadline: 30m},
             long: {module: test.ping, interval: 10m, group: g, if_running: queue}}`,
-		prepare: func(h *host) { h.takes["long"] = 2 * time.Hour },
+		prepare: func(h *host) { h.take("long", 2*time.Hour) },
 		down:    30 * time.Minute, up: 60 * time.Minute, until: 61 * time.Minute,
 		missed: []string{"00:20", "00:40", "01:00"},
 	},
