@@ -134,7 +134,7 @@ func (a *app) adopt(ctx context.Context, client *api.Client, id target.PeelID, t
 	return nil
 }
 
-// readRepo reads a settings file of a config repo, nil if there is none.
+// readRepo reads a settings file of a config repo. It returns nil if the repo does not have the file.
 func readRepo(repo, name string) ([]byte, error) {
 	if _, err := os.Stat(filepath.Join(repo, "top.yaml")); err != nil {
 		return nil, &failure{

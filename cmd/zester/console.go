@@ -141,8 +141,8 @@ func isLoopback(address string) bool {
 	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
-// consoleRoots returns the authorities by which the console is checked: ca, which the master sent over the bus, or
-// those of the system and of the bus if it is empty.
+// consoleRoots returns the certificate authorities by which the console is checked: ca, which the master sent over the
+// bus. If ca is empty, they are the authorities of the system and of the bus.
 func consoleRoots(o api.ClientOptions, ca string) (*x509.CertPool, error) {
 	roots := x509.NewCertPool()
 	if roots.AppendCertsFromPEM([]byte(ca)) {

@@ -247,7 +247,7 @@ func (d declared) file() string {
 	return script + d.owner()
 }
 
-// key adds a key to those of a user.
+// key returns a script that adds a key to the authorized_keys of a user.
 func (d declared) key() string {
 	line := d.text("name")
 	if !strings.Contains(line, " ") {

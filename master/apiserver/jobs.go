@@ -136,7 +136,7 @@ func (s *Server) jobActive(ctx context.Context, from grants.Caller, _ api.None) 
 	return &api.ActiveJobs{Total: len(live), Jobs: append([]job.Job{}, live[:min(len(live), maxActive)]...)}, nil
 }
 
-// shown returns those of some jobs, which lack their targets, that a view shows.
+// shown returns the jobs that the caller of a view may see. The jobs come without their targets, which it reads.
 func (s *Server) shown(ctx context.Context, v *job.View, jobs []job.Job) (shown []job.Job, err error) {
 	if v == nil {
 		return jobs, nil

@@ -106,7 +106,7 @@ func (s *Service) peels(ctx context.Context, c *service.Call, q status.PeelsRequ
 	return &page, nil
 }
 
-// of returns those of some peels about which a caller may read, in their order.
+// of returns the peels of ids about which the caller may read, in the order of ids.
 func of(within access.Peels, ids []target.PeelID) []target.PeelID {
 	return slices.DeleteFunc(slices.Clone(ids), func(id target.PeelID) bool { return !within.Has(id) })
 }

@@ -178,7 +178,7 @@ func (p *Progress) States(of access.Peels, after target.PeelID, most int) (page 
 	return page, true
 }
 
-// StatesOf returns those of some peels whose wanted settings have states, in the order of the argument. ok is as of
+// StatesOf returns the states of the peels of ids whose wanted settings have states, in the order of ids. ok is as of
 // [Progress.States].
 func (p *Progress) StatesOf(ids []target.PeelID) (list []status.States, ok bool) {
 	p.mu.Lock()

@@ -119,7 +119,7 @@ func (g group) names(hosts []Host) (ids []string) {
 	return ids
 }
 
-// groupsOf returns the tables of hosts, those of most hosts first.
+// groupsOf groups the tables of hosts: equal tables are one group. The group with the most hosts comes first.
 func groupsOf(hosts []Host) (groups []*group) {
 	with := map[survey.Table]map[int]bool{} // the hosts that have a table
 	var tables []survey.Table

@@ -150,7 +150,7 @@ func (s Store) save(done stamp) error {
 	return renameio.WriteFile(s.file(done.Path), data, 0o600)
 }
 
-// differs says in what the host differs from an archive that was extracted, empty if in nothing.
+// differs returns how the host differs from the archive that was extracted. The text is empty if it does not.
 func (s Store) differs(w *host.World, want stamp, claims Claims) (string, error) {
 	got, err := s.load(want.Path)
 	switch {

@@ -20,7 +20,7 @@ type Host struct {
 
 // Targets knows what tells hosts apart.
 type Targets struct {
-	all   string // an expression for all hosts, empty if there is none
+	all   string // a target that selects all hosts; empty if no target does
 	ids   []string
 	facts []fact
 }

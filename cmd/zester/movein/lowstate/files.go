@@ -169,8 +169,9 @@ func managed(c *conversion) error {
 	return nil
 }
 
-// twins looks for two declarations of one file, where the one has no content and only makes the file. It does nothing
-// here, and the other gets its owner and mode if it has none. twins reports whether this is the one without content.
+// twins looks for a second declaration of the same file, where one has content and the other has none. The one without
+// content is left out. The other gets its owner and mode where it has none. twins reports whether this is the one
+// without content.
 func (c *conversion) twins() bool {
 	for _, d := range c.host.Low {
 		if d.Function() != "file.managed" || d.Name != c.Name || hasContent(d.args) == hasContent(c.Declaration.args) {
