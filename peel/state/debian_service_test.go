@@ -24,7 +24,7 @@ WantedBy=multi-user.target
 `), 0o644))
 	_ = os.Remove("/run/zt." + name)
 	t.Cleanup(func() {
-		sh(t, "systemctl stop %s; systemctl disable -q %[1]s; rm -f /etc/systemd/system/%[1]s.service; systemctl daemon-reload", name)
+		sh(t, "systemctl stop %s; systemctl disable -q %[1]s; systemctl reset-failed %[1]s 2>/dev/null || true; rm -f /etc/systemd/system/%[1]s.service; systemctl daemon-reload", name)
 	})
 }
 

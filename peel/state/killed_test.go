@@ -32,7 +32,10 @@ func TestMain(m *testing.M) {
 		h := fixtureIn(os.Getenv(killedDir))
 		set, err := h.parse(text)
 		if err == nil {
-			_, err = h.r.Run(context.Background(), Request{Set: set, Whole: true})
+			var r *Result
+			if r, err = h.r.Run(context.Background(), Request{Set: set, Whole: true}); err == nil && !r.Success() {
+				fmt.Printf("%+v\n", r.States)
+			}
 		}
 		if err != nil {
 			fmt.Println(err)
