@@ -143,7 +143,7 @@ var figures = []struct {
 	{"review.md", "stored on the bus (at most %s MiB each, compressed)", []figure{{"reconciler/archive", "maxPacked >> 20"}}},
 	{"schedules.md", "at most %s KiB of an entry", []figure{{"peel/ledger", "maxPast >> 10"}}},
 	{"schedules.md", "with their reasons, for %s days", []figure{days("master/why", "maxBack")}},
-	{"salt.md", "if the next %s times by Salt's rule", []figure{{"cmd/zester/movein/lowstate", "provenTimes"}}},
+	{"salt.md", "if the next %s times by Salt's rule", []figure{{"cmd/zester/movein", "provenTimes"}}},
 	{"jobs.md", "which are kept for %s days", []figure{days("master/natsd", "jobRetention")}},
 }
 

@@ -21,13 +21,13 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/seed-c01c3da5/zester/cmd/zester/movein/lowstate"
+	"github.com/seed-c01c3da5/zester/cmd/zester/movein"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/worktree"
 	"github.com/seed-c01c3da5/zester/settings/shell"
 )
 
-const formulas = "movein/lowstate/testdata/formulas/"
+const formulas = "movein/testdata/formulas/"
 
 // TestOnADebianHostThatSaltHasConverged makes a Debian host as a lowstate says, by the tools of Debian alone, and gives
 // its peel the states that import salt makes of the lowstate: import check finds nothing but what the report of import salt
@@ -309,11 +309,11 @@ func bootHost(t *testing.T, root string) string {
 // convertedFleet starts a master with the repo that import salt makes, with its secrets in plain text.
 func convertedFleet(t *testing.T, low []map[string]any, pillar map[string]any) *fleet {
 	t.Helper()
-	hosts, err := lowstate.Hosts(map[string][]map[string]any{"web-01": low}, map[string]map[string]any{"web-01": pillar}, nil)
+	hosts, err := movein.Minions(map[string][]map[string]any{"web-01": low}, map[string]map[string]any{"web-01": pillar}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := lowstate.Convert(lowstate.Input{
+	r, err := movein.Salt(movein.SaltInput{
 		Hosts: hosts, Roots: []fs.FS{os.DirFS(formulas + "roots")}, Pushed: os.DirFS(formulas + "pushed"), Now: time.Now(),
 	})
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-c01c3da5/zester/cmd/zester/movein"
-	"github.com/seed-c01c3da5/zester/cmd/zester/movein/apart"
+
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/survey"
@@ -121,7 +121,7 @@ func (f *crontabs) add(id target.PeelID, r *wire.Return) {
 		f.failed = append(f.failed, fmt.Sprintf("%s: %v", id, err))
 		return
 	}
-	f.hosts = append(f.hosts, movein.Host{Host: apart.Host{ID: string(id)}, Cron: cron})
+	f.hosts = append(f.hosts, movein.Host{HostFacts: movein.HostFacts{ID: string(id)}, Cron: cron})
 }
 
 // cronOf returns the tables in a return.
@@ -168,9 +168,9 @@ func (f *crontabs) addFacts(ctx context.Context, client *api.Client, expr string
 		facts[string(p.ID)] = p.Facts
 	}
 	for i := range f.hosts {
-		host := &f.hosts[i].Host
+		host := &f.hosts[i].HostFacts
 		host.Facts = map[string]string{}
-		for _, name := range apart.Facts {
+		for _, name := range movein.FactNames {
 			host.Facts[name], _ = facts[host.ID][name].(string)
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/cmd/zester/movein"
-	"github.com/seed-c01c3da5/zester/cmd/zester/movein/apart"
+
 	"github.com/seed-c01c3da5/zester/peel/survey"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/canon"
@@ -82,7 +82,7 @@ func FuzzCronTables(f *testing.F) {
 		if err != nil {
 			return
 		}
-		moved, err := movein.Hosts([]movein.Host{{Host: apart.Host{ID: "a"}, Cron: cron}, {Host: apart.Host{ID: "b"}}}, "*", time.Unix(1_800_000_000, 0))
+		moved, err := movein.Hosts([]movein.Host{{HostFacts: movein.HostFacts{ID: "a"}, Cron: cron}, {HostFacts: movein.HostFacts{ID: "b"}}}, "*", time.Unix(1_800_000_000, 0))
 		if err != nil {
 			return
 		}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/seed-c01c3da5/zester/cmd/zester/movein/lowstate"
+	"github.com/seed-c01c3da5/zester/cmd/zester/movein"
 	"github.com/seed-c01c3da5/zester/settings/salt"
 	"github.com/seed-c01c3da5/zester/settings/shell"
 )
@@ -90,7 +90,7 @@ func (a *app) importSalt(files []string, f saltFlags) error {
 	if err != nil {
 		return err
 	}
-	result, err := lowstate.Convert(in)
+	result, err := movein.Salt(in)
 	if err != nil {
 		return fmt.Errorf("cannot convert the states of Salt: %w", err)
 	}
@@ -107,28 +107,28 @@ func (a *app) importSalt(files []string, f saltFlags) error {
 	return nil
 }
 
-func readSalt(files []string, f saltFlags) (lowstate.Input, error) {
+func readSalt(files []string, f saltFlags) (movein.SaltInput, error) {
 	low := map[string][]map[string]any{}
 	for _, file := range files {
 		hosts, err := readSaltFile[[]map[string]any](file)
 		if err != nil {
-			return lowstate.Input{}, err
+			return movein.SaltInput{}, err
 		}
 		maps.Copy(low, hosts)
 	}
 	pillar, err := readSaltFile[map[string]any](f.pillar)
 	if err != nil {
-		return lowstate.Input{}, err
+		return movein.SaltInput{}, err
 	}
 	grains, err := readSaltFile[map[string]any](f.grains)
 	if err != nil {
-		return lowstate.Input{}, err
+		return movein.SaltInput{}, err
 	}
-	hosts, err := lowstate.Hosts(low, pillar, grains)
+	hosts, err := movein.Minions(low, pillar, grains)
 	if err != nil {
-		return lowstate.Input{}, fmt.Errorf("cannot use %s: %w", strings.Join(files, ", "), err)
+		return movein.SaltInput{}, fmt.Errorf("cannot use %s: %w", strings.Join(files, ", "), err)
 	}
-	in := lowstate.Input{Hosts: hosts, Now: time.Now()}
+	in := movein.SaltInput{Hosts: hosts, Now: time.Now()}
 	for _, dir := range f.roots {
 		in.Roots = append(in.Roots, os.DirFS(dir))
 	}
@@ -148,7 +148,7 @@ func readSaltFile[T any](name string) (map[string]T, error) {
 		return nil, err
 	}
 	defer in.Close()
-	hosts, err := lowstate.Read[T](in)
+	hosts, err := movein.ReadSalt[T](in)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read %s: %w", name, err)
 	}
@@ -170,7 +170,7 @@ func writeTree(dir string, files map[string][]byte, dirs, mode fs.FileMode) erro
 	return nil
 }
 
-func saltReport(r lowstate.Result, f saltFlags) string {
+func saltReport(r movein.SaltResult, f saltFlags) string {
 	var b strings.Builder
 	share := 100.0
 	if r.Declarations > 0 {

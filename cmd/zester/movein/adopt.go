@@ -9,7 +9,6 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"github.com/seed-c01c3da5/zester/cmd/zester/movein/apart"
 	"github.com/seed-c01c3da5/zester/peel/survey"
 	"github.com/seed-c01c3da5/zester/settings/state"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
@@ -58,7 +57,7 @@ func AdoptFile(host string, f LiveFile) (Adopted, error) {
 		}
 		s.Function, s.Content = "file.managed", f.Content
 		s.Secret = cmp.Or(f.Suspect, survey.Secret(f.Path, f.Content)) // the peel alone knows the secrets of settings
-		s.Source = path.Join("files", adoptedRef, apart.Word(host), f.Path)
+		s.Source = path.Join("files", adoptedRef, refWord(host), f.Path)
 		set(s.args, "source", s.Source)
 	case "directory":
 		s.Function = "file.directory"
@@ -168,7 +167,7 @@ func (s *Adopted) check() error {
 const adoptedRef = "adopted"
 
 // AdoptedRef returns the name of the settings file with the adopted states of a host.
-func AdoptedRef(host string) string { return adoptedRef + "." + apart.Word(host) }
+func AdoptedRef(host string) string { return adoptedRef + "." + refWord(host) }
 
 // Settings returns a settings file with states. old is the file until now, which may be nil; all that is in it stays.
 func Settings(old []byte, states []Adopted) ([]byte, error) {

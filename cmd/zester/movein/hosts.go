@@ -11,7 +11,6 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"github.com/seed-c01c3da5/zester/cmd/zester/movein/apart"
 	"github.com/seed-c01c3da5/zester/peel/survey"
 	"github.com/seed-c01c3da5/zester/settings/private"
 	"github.com/seed-c01c3da5/zester/settings/schedule/crontab"
@@ -20,7 +19,7 @@ import (
 
 // A Host is a host with its tables of cron.
 type Host struct {
-	apart.Host
+	HostFacts
 	Cron survey.Cron
 }
 
@@ -63,15 +62,15 @@ func looksSecret(text string) bool {
 }
 
 // Hosts turns the tables of hosts into the files of a config repo. Tables that the same hosts have are in one settings
-// file. all is a target expression for the hosts, or empty to have lists of them, see [apart.New]; now is where the
+// file. all is a target expression for the hosts, or empty to have lists of them, see [newTargets]; now is where the
 // proof begins. A line that looks as if it had a secret becomes no entry, and no file has it.
 func Hosts(hosts []Host, all string, now time.Time) (Moved, error) {
 	m := Moved{Files: map[string][]byte{}, Notes: notesOn(hosts)}
-	ids := make([]apart.Host, len(hosts))
+	ids := make([]HostFacts, len(hosts))
 	for i, h := range hosts {
-		ids[i] = h.Host
+		ids[i] = h.HostFacts
 	}
-	targets := apart.New(ids, all)
+	targets := newTargets(ids, all)
 	entries, words := map[string]bool{}, map[string]bool{}
 	top := &yaml.Node{Kind: yaml.MappingNode}
 	for _, g := range groupsOf(hosts) {

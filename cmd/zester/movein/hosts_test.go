@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed-c01c3da5/zester/cmd/zester/movein/apart"
 	"github.com/seed-c01c3da5/zester/peel/survey"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
@@ -16,7 +15,7 @@ import (
 var now = time.Date(2026, 3, 1, 0, 0, 30, 0, time.UTC)
 
 func host(id, os string, tables ...survey.Table) Host {
-	return Host{apart.Host{ID: id, Facts: map[string]string{"os": os}}, survey.Cron{Tables: tables}}
+	return Host{HostFacts{ID: id, Facts: map[string]string{"os": os}}, survey.Cron{Tables: tables}}
 }
 
 func TestEqualTablesOfHostsAreOneSettingsFile(t *testing.T) {

@@ -1,13 +1,26 @@
-// Package movein turns tables of cron into settings, with a proof that the times are the same. Call [Crontabs] for one
-// settings file, or [Hosts] for those of the tables of a fleet. [AdoptFile] and its siblings return states that a host
-// fulfils already.
+// Package movein turns what a fleet has into settings. Call [Crontabs] for tables of cron, or [Hosts] for those of many
+// hosts, and [Salt] for what Salt would apply, which [ReadSalt] and [Minions] read. [AdoptFile] and its siblings return
+// states that a host fulfils already.
 //
-// Each line becomes an entry, or a [Row] that says why it does not. The proof reads the written settings as a peel
-// reads them, and compares the times of each entry with those at which the cronie daemon starts the job (package
-// crontab). An entry whose times differ is not written.
+// Guarantees of tables of cron: each line becomes an entry, or a [Row] that says why it does not. A proof reads the
+// written settings as a peel reads them, and compares the times of each entry with those at which the cronie daemon
+// starts the job (package crontab). An entry whose times differ is not written.
+//
+// Guarantees of Salt, which renders its own templates, includes and pillars:
+//   - Each declaration becomes one state or several, or a state with enabled: false and the declaration in a comment.
+//   - Each written state was read as lint reads it.
+//   - The states of a file keep the order that they have in Salt. [SaltResult.Reordered] has the hosts on which files
+//     run in another order.
+//   - The next hundred times of each entry of the schedule, in UTC, are those by Salt's rule.
+//   - No text or number of 6 bytes or more that the pillar of a host names as a secret is in the files of the repo, and
+//     no text that has the shape of a secret.
 //
 // Known gaps: cron starts a job while its earlier run goes on, and an entry does not, unless it has if_running: allow.
-// Mail of output is not sent; MAILTO is written as a comment.
+// Mail of output is not sent; MAILTO is written as a comment. A template of Salt becomes one here only if it has names,
+// if and for over texts, with values of the context, the pillar and the grains; these values become vars of the state.
+// Loops over maps, filters and macros need the text that Salt rendered. A secret that the pillar has in less than 6
+// bytes is not found in texts, nor one that a state has in another form: encoded, hashed, or with other blanks before
+// its lines.
 package movein
 
 import (

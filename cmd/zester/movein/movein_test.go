@@ -13,7 +13,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
-var update = flag.Bool("update", false, "write testdata/shapes.yaml")
+var update = flag.Bool("update", false, "write testdata/shapes.yaml and testdata/want.txt")
 
 // TestShapes imports a table with all shapes of lines, and compares with what was read and approved by a person.
 func TestShapes(t *testing.T) {

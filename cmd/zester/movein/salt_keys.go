@@ -1,4 +1,4 @@
-package lowstate
+package movein
 
 import (
 	"cmp"

@@ -1,4 +1,4 @@
-package lowstate
+package movein
 
 import (
 	"fmt"
@@ -17,11 +17,11 @@ type place struct {
 // that names have no secrets only because the IDs are masked.
 type naming struct {
 	names  map[place]string
-	places map[*Host][]place
+	places map[*Minion][]place
 }
 
-func newNaming(hosts []Host, hidden secrets) *naming {
-	n := &naming{names: map[place]string{}, places: map[*Host][]place{}}
+func newNaming(hosts []Minion, hidden secrets) *naming {
+	n := &naming{names: map[place]string{}, places: map[*Minion][]place{}}
 	modules := map[string]map[string]bool{} // of each ID
 	for i := range hosts {
 		h := &hosts[i]
@@ -47,14 +47,14 @@ func newNaming(hosts []Host, hidden secrets) *naming {
 			if len(modules[p.id]) > 1 {
 				name += "-" + p.module
 			}
-			n.names[p] = free(strings.TrimRight(name[:min(len(name), 200)], " "), taken)
+			n.names[p] = claim(strings.TrimRight(name[:min(len(name), 200)], " "), taken)
 		}
 	}
 	return n
 }
 
-// free returns a name that nothing has, and takes it.
-func free(base string, taken map[string]bool) string {
+// claim returns a name that nothing has, and takes it.
+func claim(base string, taken map[string]bool) string {
 	if base == "" {
 		base = "state"
 	}
@@ -67,7 +67,7 @@ func free(base string, taken map[string]bool) string {
 }
 
 // of returns the names of the states of a declaration.
-func (n *naming) of(h *Host, at int) []string {
+func (n *naming) of(h *Minion, at int) []string {
 	name := n.names[n.places[h][at]]
 	names := []string{name}
 	for i := range partsOf(h.Low[at]) - 1 {

@@ -1,7 +1,6 @@
-package lowstate
+package movein
 
 import (
-	"flag"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -15,8 +14,6 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-var update = flag.Bool("update", false, "write testdata/want.txt")
-
 func open[T any](t *testing.T, name string) map[string]T {
 	t.Helper()
 	f, err := os.Open("testdata/" + name)
@@ -24,7 +21,7 @@ func open[T any](t *testing.T, name string) map[string]T {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	all, err := Read[T](f)
+	all, err := ReadSalt[T](f)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,20 +29,20 @@ func open[T any](t *testing.T, name string) map[string]T {
 }
 
 // fleet returns five hosts whose states have the shapes of public formulas.
-func fleet(t *testing.T) Input {
+func fleet(t *testing.T) SaltInput {
 	t.Helper()
-	hosts, err := Hosts(open[[]map[string]any](t, "low.json"), open[map[string]any](t, "pillar.json"),
+	hosts, err := Minions(open[[]map[string]any](t, "low.json"), open[map[string]any](t, "pillar.json"),
 		open[map[string]any](t, "grains.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Input{Hosts: hosts, Roots: []fs.FS{os.DirFS("testdata/roots")}}
+	return SaltInput{Hosts: hosts, Roots: []fs.FS{os.DirFS("testdata/roots")}}
 }
 
 // TestStatesWithTheShapesOfFormulas compares the whole repo with what was read and approved by a person.
 func TestStatesWithTheShapesOfFormulas(t *testing.T) {
 	t.Parallel()
-	r, err := Convert(fleet(t))
+	r, err := Salt(fleet(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,13 +79,13 @@ func TestStatesWithTheShapesOfFormulas(t *testing.T) {
 }
 
 // low returns the lowstate of one host.
-func low(t *testing.T, text string) Host {
+func low(t *testing.T, text string) Minion {
 	t.Helper()
-	all, err := Read[[]map[string]any](strings.NewReader(`{"h": ` + text + `}`))
+	all, err := ReadSalt[[]map[string]any](strings.NewReader(`{"h": ` + text + `}`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	hosts, err := Hosts(all, nil, nil)
+	hosts, err := Minions(all, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,7 +184,7 @@ func TestWhatHasNoCounterpart(t *testing.T) {
 		}
 		text := `[{"__sls__": "s", "__id__": "x", "name": "` + name + `", ` + args + `}]`
 		roots := fstest.MapFS{"k": {Data: []byte("ssh-ed25519 AAAA a\nno-X11-forwarding ssh-ed25519 BBBB b\n")}}
-		r, err := Convert(Input{Hosts: []Host{low(t, text)}, Roots: []fs.FS{roots}})
+		r, err := Salt(SaltInput{Hosts: []Minion{low(t, text)}, Roots: []fs.FS{roots}})
 		if err != nil {
 			t.Fatal(args, err)
 		}
@@ -208,13 +205,13 @@ func TestHostsThatDiffer(t *testing.T) {
 	for _, id := range []string{"u1", "u2"} {
 		hosts[id] = "[" + pkg + `, {"__sls__": "a", "__id__": "q", "name": "q", "state": "pkg", "fun": "removed"}]`
 	}
-	var in Input
+	var in SaltInput
 	for _, id := range []string{"d1", "d2", "u1", "u2"} {
 		h := low(t, hosts[id])
 		h.ID, h.Grains = id, map[string]any{"os": map[string]string{"d": "Debian", "u": "Ubuntu"}[id[:1]]}
 		in.Hosts = append(in.Hosts, h)
 	}
-	r, err := Convert(in)
+	r, err := Salt(in)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -234,12 +231,12 @@ func TestWhatSaltPrintsInstead(t *testing.T) {
 		`{"h": "Minion did not return."}`:          "host h: salt got no answer: Minion did not return.",
 		`h: [`:                                     "it is not what salt prints with --out json --static: ",
 	} {
-		_, err := Read[[]map[string]any](strings.NewReader(text))
+		_, err := ReadSalt[[]map[string]any](strings.NewReader(text))
 		if err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", text, err, want)
 		}
 	}
-	all, err := Read[[]map[string]any](strings.NewReader("{\"a\": []}\n{\"b\": []}\n"))
+	all, err := ReadSalt[[]map[string]any](strings.NewReader("{\"a\": []}\n{\"b\": []}\n"))
 	if err != nil || len(all) != 2 {
 		t.Errorf("one object for each host gives %v, %v", all, err)
 	}
@@ -249,7 +246,7 @@ func FuzzTemplate(f *testing.F) {
 	f.Add("{% if on %}\n{{ a }}{%- else -%}{# #}{% endif %}{% for x in l %}{{ x }}{% endfor %}")
 	args := map[string]any{"context": map[string]any{"on": true, "a": "x", "l": []any{"1", "2"}}}
 	f.Fuzz(func(t *testing.T, text string) {
-		c := &conversion{host: &Host{}, left: maps.Clone(args)}
+		c := &conversion{host: &Minion{}, left: maps.Clone(args)}
 		converted, vars, err := c.template(text)
 		if err != nil {
 			return
@@ -267,7 +264,7 @@ func FuzzTemplate(f *testing.F) {
 // TestDeclarationsOfOneThing has declarations that lint would refuse together, and those that say the same.
 func TestDeclarationsOfOneThing(t *testing.T) {
 	t.Parallel()
-	h := Host{ID: "a"}
+	h := Minion{ID: "a"}
 	for i, d := range []Declaration{
 		{Name: "/made", State: "file", Fun: "managed", args: map[string]any{"replace": false, "mode": "0440", "user": "root"}},
 		{Name: "/made", State: "file", Fun: "managed", args: map[string]any{"contents": "x"}},
@@ -281,7 +278,7 @@ func TestDeclarationsOfOneThing(t *testing.T) {
 		d.SLS, d.ID = "s", fmt.Sprintf("d%d", i)
 		h.Low = append(h.Low, d)
 	}
-	r, err := Convert(Input{Hosts: []Host{h}})
+	r, err := Salt(SaltInput{Hosts: []Minion{h}})
 	if err != nil {
 		t.Fatal(err)
 	}

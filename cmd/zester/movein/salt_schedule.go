@@ -1,4 +1,4 @@
-package lowstate
+package movein
 
 import (
 	"cmp"
@@ -312,10 +312,10 @@ func (j *job) switches() error {
 }
 
 // schedules returns a file for each group of hosts with equal entries.
-func schedules(files []*file, hosts []host, hidden secrets, now time.Time, report *tally) ([]*file, error) {
-	t := newTargets(hosts)
-	groups := map[string]*file{}
-	var out []*file
+func schedules(files []*slsFile, hosts []minion, hidden secrets, now time.Time, report *tally) ([]*slsFile, error) {
+	t := minionTargets(hosts)
+	groups := map[string]*slsFile{}
+	var out []*slsFile
 	for i, h := range hosts {
 		refs := func(sls string) (all []string) {
 			for _, f := range files {
@@ -332,12 +332,12 @@ func schedules(files []*file, hosts []host, hidden secrets, now time.Time, repor
 		if len(entries.Content) == 0 && entries.FootComment == "" {
 			continue
 		}
-		text, err := encode(map[string]*yaml.Node{scheduleKey: entries})
+		text, err := encodeDoc(map[string]*yaml.Node{scheduleKey: entries})
 		if err != nil {
 			return nil, err
 		}
 		if groups[string(text)] == nil {
-			f := &file{hosts: map[int]bool{}, entries: entries}
+			f := &slsFile{hosts: map[int]bool{}, entries: entries}
 			groups[string(text)] = f
 			out = append(out, f)
 		}
@@ -353,14 +353,14 @@ func schedules(files []*file, hosts []host, hidden secrets, now time.Time, repor
 		if len(out) > 1 {
 			f.ref += "-" + hint
 		}
-		f.ref = free(f.ref, taken)
+		f.ref = claim(f.ref, taken)
 	}
 	return append(files, out...), nil
 }
 
 // entriesOf returns the entries of a host. Jobs that have no counterpart are in a comment.
 func entriesOf(
-	h host, refs func(string) []string, hidden secrets, now time.Time, report *tally,
+	h minion, refs func(string) []string, hidden secrets, now time.Time, report *tally,
 ) (*yaml.Node, error) {
 	entries := &yaml.Node{Kind: yaml.MappingNode}
 	jobs, _ := h.Pillar[scheduleKey].(map[string]any)
@@ -395,7 +395,7 @@ func entriesOf(
 		if jobs["enabled"] == false { // the whole schedule is switched off
 			entry["enabled"] = false
 		}
-		entries.Content = append(entries.Content, valueNode(free(base, taken)), valueNode(entry))
+		entries.Content = append(entries.Content, valueNode(claim(base, taken)), valueNode(entry))
 	}
 	entries.FootComment = commentOn(refused)
 	return entries, nil
@@ -404,7 +404,7 @@ func entriesOf(
 // prove reads the entry as a peel reads it, and compares its next times with those by Salt's rule. Splay and range
 // move or skip these times in both programs.
 func (j *job) prove(name string, now time.Time) error {
-	text, err := encode(map[string]*yaml.Node{scheduleKey: valueNode(map[string]any{name: j.entry})})
+	text, err := encodeDoc(map[string]*yaml.Node{scheduleKey: valueNode(map[string]any{name: j.entry})})
 	if err != nil {
 		return err
 	}

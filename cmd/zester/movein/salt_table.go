@@ -1,4 +1,4 @@
-package lowstate
+package movein
 
 // A rule says what a function of Salt is here.
 type rule struct {

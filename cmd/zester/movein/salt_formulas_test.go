@@ -1,4 +1,4 @@
-package lowstate
+package movein
 
 import (
 	"fmt"
@@ -18,12 +18,12 @@ import (
 // functions under an ID) and openssh (IDs with blanks, templates, keys of the pillar).
 func TestThreeFormulasOfDifferentStyle(t *testing.T) {
 	t.Parallel()
-	hosts, err := Hosts(open[[]map[string]any](t, "formulas/low.json"), open[map[string]any](t, "formulas/pillar.json"),
+	hosts, err := Minions(open[[]map[string]any](t, "formulas/low.json"), open[map[string]any](t, "formulas/pillar.json"),
 		open[map[string]any](t, "formulas/grains.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := Convert(Input{Hosts: hosts, Roots: []fs.FS{os.DirFS("testdata/formulas/roots")}, Pushed: os.DirFS("testdata/formulas/pushed")})
+	r, err := Salt(SaltInput{Hosts: hosts, Roots: []fs.FS{os.DirFS("testdata/formulas/roots")}, Pushed: os.DirFS("testdata/formulas/pushed")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func TestThreeFormulasOfDifferentStyle(t *testing.T) {
 }
 
 // compiles checks that masters take the repo for the hosts: no two states of a host contradict each other.
-func compiles(t *testing.T, r Result, hosts map[target.PeelID]target.Facts) {
+func compiles(t *testing.T, r SaltResult, hosts map[target.PeelID]target.Facts) {
 	t.Helper()
 	tree := fstest.MapFS{}
 	for _, files := range []map[string][]byte{r.Files, r.Secrets} {

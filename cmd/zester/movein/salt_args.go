@@ -1,4 +1,4 @@
-package lowstate
+package movein
 
 import (
 	"encoding/json"
@@ -148,7 +148,7 @@ type made struct {
 // A conversion is a declaration on its way to states.
 type conversion struct {
 	Declaration
-	host   *Host
+	host   *Minion
 	source *sources
 	left   map[string]any    // arguments that nothing has read
 	args   map[string]any    // of the state

@@ -1,4 +1,4 @@
-package lowstate
+package movein
 
 import (
 	"encoding/json"
@@ -19,7 +19,7 @@ type secrets []string
 
 // secretsOf returns the values of the pillars of all hosts whose names or shapes say that they are secret. A value that
 // is secret on one host is secret on all.
-func secretsOf(hosts []Host) secrets {
+func pillarSecrets(hosts []Minion) secrets {
 	found := map[string]bool{}
 	var walk func(name string, v any, below bool)
 	walk = func(name string, v any, below bool) {

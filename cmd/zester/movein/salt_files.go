@@ -1,4 +1,4 @@
-package lowstate
+package movein
 
 import (
 	"errors"
@@ -28,9 +28,9 @@ type sources struct {
 // saltFiles is the folder of the repo for copies of files. They have the paths that Salt serves.
 const saltFiles = "files"
 
-func newSources(in Input) *sources {
+func newSources(in SaltInput) *sources {
 	s := &sources{
-		roots: in.Roots, pushed: in.Pushed, copied: map[string][]byte{}, hidden: secretsOf(in.Hosts),
+		roots: in.Roots, pushed: in.Pushed, copied: map[string][]byte{}, hidden: pillarSecrets(in.Hosts),
 	}
 	taken := map[string]bool{}
 	for _, root := range in.Roots {
@@ -39,7 +39,7 @@ func newSources(in Input) *sources {
 			taken[e.Name()] = true
 		}
 	}
-	s.texts = path.Join(saltFiles, free("converted", taken))
+	s.texts = path.Join(saltFiles, claim("converted", taken))
 	return s
 }
 

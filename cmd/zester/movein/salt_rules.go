@@ -1,4 +1,4 @@
-package lowstate
+package movein
 
 import (
 	"cmp"
@@ -375,7 +375,7 @@ func gid(c *conversion) error {
 }
 
 // groupOf returns the name of the group that a state gives a number.
-func (h *Host) groupOf(number string) (name string, known bool) {
+func (h *Minion) groupOf(number string) (name string, known bool) {
 	for _, d := range h.Low {
 		if d.Function() == "group.present" && d.args["gid"] != nil && plain(d.args["gid"]) == number {
 			return d.Name, true

@@ -1,4 +1,4 @@
-package lowstate
+package movein
 
 import (
 	"maps"
@@ -6,12 +6,10 @@ import (
 	"strings"
 
 	"gopkg.in/yaml.v3"
-
-	"github.com/seed-c01c3da5/zester/cmd/zester/movein/apart"
 )
 
-// A file is a settings file with states, and the hosts that get it.
-type file struct {
+// A slsFile is a settings file with states, and the hosts that get it.
+type slsFile struct {
 	ref    string
 	sls    string
 	expr   string // target expression of the hosts
@@ -21,11 +19,11 @@ type file struct {
 	entries *yaml.Node // of the schedule, instead of states
 }
 
-// group puts the states of hosts into files. What hosts have in common of an .sls file, up to the first difference, is
-// one file; the rest of it is a file for each group of hosts with equal states.
-func group(hosts []host) ([]*file, error) {
-	var files []*file
-	t := newTargets(hosts)
+// groupStates puts the states of hosts into files. What hosts have in common of an .sls file, up to the first
+// difference, is one file; the rest of it is a file for each group of hosts with equal states.
+func groupStates(hosts []minion) ([]*slsFile, error) {
+	var files []*slsFile
+	t := minionTargets(hosts)
 	refs := map[string]bool{}
 	for _, sls := range slsOf(hosts) {
 		texts, states, members := map[int][]string{}, map[int][]made{}, map[int]bool{}
@@ -46,16 +44,16 @@ func group(hosts []host) ([]*file, error) {
 		}
 		common := commonStart(texts)
 		base := strings.Trim(notInRefs.ReplaceAllString(sls, "-"), ".-")
-		var of []*file
+		var of []*slsFile
 		if common > 0 {
 			first := slices.Min(slices.Collect(maps.Keys(members)))
-			of = append(of, &file{hosts: members, states: states[first][:common]})
+			of = append(of, &slsFile{hosts: members, states: states[first][:common]})
 		}
-		rest := map[string]*file{}
+		rest := map[string]*slsFile{}
 		for _, i := range slices.Sorted(maps.Keys(members)) {
 			key := strings.Join(texts[i][common:], "\x00")
 			if rest[key] == nil {
-				rest[key] = &file{hosts: map[int]bool{}, states: states[i][common:]}
+				rest[key] = &slsFile{hosts: map[int]bool{}, states: states[i][common:]}
 				if key != "" {
 					of = append(of, rest[key])
 				}
@@ -78,16 +76,16 @@ func group(hosts []host) ([]*file, error) {
 
 // freeRef is like free, for the name of a settings file. The name of the file with its secrets is taken too.
 func freeRef(base string, taken map[string]bool) string {
-	ref := free(base, taken)
+	ref := claim(base, taken)
 	for taken[secretRef+"."+ref] {
-		ref = free(base, taken)
+		ref = claim(base, taken)
 	}
 	taken[secretRef+"."+ref] = true
 	return ref
 }
 
 // slsOf returns the .sls files in the order in which hosts run them.
-func slsOf(hosts []host) (all []string) {
+func slsOf(hosts []minion) (all []string) {
 	seen := map[string]bool{}
 	for _, h := range hosts {
 		for _, d := range h.Low {
@@ -120,8 +118,8 @@ func commonStart(texts map[int][]string) int {
 }
 
 // ordered sorts files as the hosts run them.
-func ordered(files []*file, hosts []host) []*file {
-	after := map[*file]map[*file]bool{} // what comes before each file
+func ordered(files []*slsFile, hosts []minion) []*slsFile {
+	after := map[*slsFile]map[*slsFile]bool{} // what comes before each file
 	for i, h := range hosts {
 		first := map[string]int{}
 		for at := range h.Low {
@@ -129,19 +127,21 @@ func ordered(files []*file, hosts []host) []*file {
 				first[m.name] = len(first)
 			}
 		}
-		mine := slices.DeleteFunc(slices.Clone(files), func(f *file) bool { return !f.hosts[i] })
-		slices.SortStableFunc(mine, func(a, b *file) int { return first[a.states[0].name] - first[b.states[0].name] })
+		mine := slices.DeleteFunc(slices.Clone(files), func(f *slsFile) bool { return !f.hosts[i] })
+		slices.SortStableFunc(mine, func(a, b *slsFile) int {
+			return first[a.states[0].name] - first[b.states[0].name]
+		})
 		for at, f := range mine[:max(len(mine)-1, 0)] {
 			if after[mine[at+1]] == nil {
-				after[mine[at+1]] = map[*file]bool{}
+				after[mine[at+1]] = map[*slsFile]bool{}
 			}
 			after[mine[at+1]][f] = true
 		}
 	}
-	var out []*file
+	var out []*slsFile
 	for left := slices.Clone(files); len(left) > 0; {
-		next := slices.IndexFunc(left, func(f *file) bool {
-			return !slices.ContainsFunc(left, func(g *file) bool { return after[f][g] })
+		next := slices.IndexFunc(left, func(f *slsFile) bool {
+			return !slices.ContainsFunc(left, func(g *slsFile) bool { return after[f][g] })
 		})
 		next = max(next, 0) // hosts contradict each other: the first
 		out = append(out, left[next])
@@ -158,15 +158,15 @@ var grains = map[string]string{
 // machines are Go's names of processors.
 var machines = map[string]string{"x86_64": "amd64", "aarch64": "arm64", "i686": "386", "armv7l": "arm"}
 
-func newTargets(hosts []host) *apart.Targets {
-	all := make([]apart.Host, len(hosts))
+func minionTargets(hosts []minion) *targets {
+	all := make([]HostFacts, len(hosts))
 	for i, h := range hosts {
 		facts := map[string]string{}
-		for _, fact := range apart.Facts {
+		for _, fact := range FactNames {
 			facts[fact], _ = h.Grains[grains[fact]].(string)
 		}
 		facts["arch"] = machines[facts["arch"]]
-		all[i] = apart.Host{ID: h.ID, Facts: facts}
+		all[i] = HostFacts{ID: h.ID, Facts: facts}
 	}
-	return apart.New(all, "*")
+	return newTargets(all, "*")
 }

@@ -1,4 +1,4 @@
-package lowstate
+package movein
 
 import (
 	"encoding/json"
@@ -141,7 +141,7 @@ func number(v any, otherwise string) string {
 }
 
 // resolve returns the names of the states that a list of requisites names.
-func (n *naming) resolve(h *Host, value any, self int) ([]string, error) {
+func (n *naming) resolve(h *Minion, value any, self int) ([]string, error) {
 	elements, isList := value.([]any)
 	if !isList {
 		elements = []any{value}

@@ -1,4 +1,4 @@
-package lowstate
+package movein
 
 import (
 	"strings"
@@ -37,7 +37,7 @@ func TestArgumentsThatAreLeftOutHaveANote(t *testing.T) {
 		{`"state": "git", "fun": "latest", "name": "https://e.org/a.git", "target": "/srv/a", "force_clone": true`, "argument force_clone: True is left out, it has no counterpart"},
 		{`"state": "git", "fun": "latest", "name": "https://e.org/a.git", "target": "/srv/a", "force_clone": false`, ""},
 	} {
-		r, err := Convert(Input{Hosts: []Host{low(t, `[{"__sls__": "s", "__id__": "x", `+c.args+`}]`)}})
+		r, err := Salt(SaltInput{Hosts: []Minion{low(t, `[{"__sls__": "s", "__id__": "x", `+c.args+`}]`)}})
 		if err != nil || len(r.Refused) > 0 {
 			t.Errorf("%s: %v, %v", c.args, r.Refused, err)
 			continue

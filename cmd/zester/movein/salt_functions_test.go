@@ -1,4 +1,4 @@
-package lowstate
+package movein
 
 import (
 	"io/fs"
@@ -8,7 +8,7 @@ import (
 )
 
 // convertOne returns the state file that one declaration becomes. args are those of the declaration, as JSON.
-func convertOne(t *testing.T, function, name, args string) (text string, refused []Row) {
+func convertOne(t *testing.T, function, name, args string) (text string, refused []SaltRow) {
 	t.Helper()
 	module, fun, _ := strings.Cut(function, ".")
 	if args != "" {
@@ -19,7 +19,7 @@ func convertOne(t *testing.T, function, name, args string) (text string, refused
 		{"__sls__": "s", "__id__": "ops", "name": "ops", "state": "group", "fun": "present", "gid": 700}]`)
 	h.Pillar = map[string]any{"motd": "hello"}
 	roots := fstest.MapFS{"a/b": {Data: []byte("b\n")}, "a/c": {Data: []byte("c\n")}, "k": {Data: []byte("# of bob\n\nssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHPZs9yCFhZwcVl2OjlYQoFLnuNZYlHuKWEpVSrEZXvS bob\n")}}
-	r, err := Convert(Input{Hosts: []Host{h}, Roots: []fs.FS{roots}})
+	r, err := Salt(SaltInput{Hosts: []Minion{h}, Roots: []fs.FS{roots}})
 	if err != nil {
 		t.Fatal(function, err)
 	}

@@ -1,13 +1,12 @@
-package apart_test
+package movein
 
 import (
 	"testing"
 
-	"github.com/seed-c01c3da5/zester/cmd/zester/movein/apart"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-var hosts = []apart.Host{
+var hosts = []HostFacts{
 	{ID: "web-01", Facts: map[string]string{"os": "debian", "os_version": "13", "arch": "amd64"}},
 	{ID: "web-02", Facts: map[string]string{"os": "debian", "os_version": "12", "arch": "amd64"}},
 	{ID: "db-01.example.org", Facts: map[string]string{"os": "Rocky", "os_version": "9.4", "arch": "amd64"}},
@@ -36,7 +35,7 @@ func TestHostsAreToldApartByFactsWhereFactsDo(t *testing.T) {
 		for _, i := range c.hosts {
 			chosen[i] = true
 		}
-		expr, word := apart.New(hosts, c.all).Of(chosen)
+		expr, word := newTargets(hosts, c.all).Of(chosen)
 		if expr != c.expr || word != c.word {
 			t.Errorf("%v: %q, %q, want %q, %q", c.hosts, expr, word, c.expr, c.word)
 		}
@@ -56,14 +55,14 @@ func TestHostsThatAreNotAllAreListed(t *testing.T) {
 		for _, i := range c.hosts {
 			chosen[i] = true
 		}
-		if expr, word := apart.New(hosts, "").Of(chosen); expr != c.expr || word != c.word {
+		if expr, word := newTargets(hosts, "").Of(chosen); expr != c.expr || word != c.word {
 			t.Errorf("%v: %q, %q", c.hosts, expr, word)
 		}
 	}
 }
 
 func TestHostsWithoutFactsAreListed(t *testing.T) {
-	alike := []apart.Host{{ID: "a.example.org"}, {ID: "b"}, {ID: "c"}}
+	alike := []HostFacts{{ID: "a.example.org"}, {ID: "b"}, {ID: "c"}}
 	for _, c := range []struct {
 		hosts      []int
 		expr, word string
@@ -72,7 +71,7 @@ func TestHostsWithoutFactsAreListed(t *testing.T) {
 		for _, i := range c.hosts {
 			chosen[i] = true
 		}
-		if expr, word := apart.New(alike, "*").Of(chosen); expr != c.expr || word != c.word {
+		if expr, word := newTargets(alike, "*").Of(chosen); expr != c.expr || word != c.word {
 			t.Errorf("%v: %q, %q", c.hosts, expr, word)
 		}
 	}

@@ -1,4 +1,4 @@
-package lowstate
+package movein
 
 import (
 	"bytes"
@@ -18,20 +18,20 @@ import (
 const secretRef = "secrets"
 
 // write adds the settings files and the top file to the result.
-func (r *Result) write(files []*file, hosts []host) error {
+func (r *SaltResult) write(files []*slsFile, hosts []minion) error {
 	rules := assign(files)
 	for _, f := range files {
 		doc := map[string]*yaml.Node{zstate.Key: nodeOf(f.states)}
 		if f.entries != nil {
 			doc = map[string]*yaml.Node{scheduleKey: f.entries}
 		}
-		text, err := encode(doc)
+		text, err := encodeDoc(doc)
 		if err != nil {
 			return err
 		}
 		r.Files[pathOf(f.ref)] = text
 		if secrets := secretsIn(f.states); len(secrets) > 0 {
-			if text, err = encode(map[string]*yaml.Node{zstate.Key: nodeOf(secrets)}); err != nil {
+			if text, err = encodeDoc(map[string]*yaml.Node{zstate.Key: nodeOf(secrets)}); err != nil {
 				return err
 			}
 			r.Secrets[pathOf(secretRef+"."+f.ref)] = text
@@ -48,7 +48,7 @@ func (r *Result) write(files []*file, hosts []host) error {
 		}
 		top.Content = append(top.Content, valueNode(rule.expr), valueNode(refs))
 	}
-	text, err := encode(map[string]*yaml.Node{"base": top})
+	text, err := encodeDoc(map[string]*yaml.Node{"base": top})
 	r.Files["top.yaml"] = text
 	r.Reordered = reordered(rules, hosts)
 	return err
@@ -57,11 +57,11 @@ func (r *Result) write(files []*file, hosts []host) error {
 // A topRule is a rule of the top file.
 type topRule struct {
 	expr  string
-	files []*file
+	files []*slsFile
 }
 
 // assign returns the rules of the top file. An expression has one rule, at its first place.
-func assign(files []*file) (rules []topRule) {
+func assign(files []*slsFile) (rules []topRule) {
 	for _, f := range files {
 		at := slices.IndexFunc(rules, func(r topRule) bool { return r.expr == f.expr })
 		if at < 0 {
@@ -74,7 +74,7 @@ func assign(files []*file) (rules []topRule) {
 }
 
 // reordered returns the hosts on which the files give another order than Salt.
-func reordered(rules []topRule, hosts []host) (ids []string) {
+func reordered(rules []topRule, hosts []minion) (ids []string) {
 	for i, h := range hosts {
 		var here, there []string
 		for _, states := range h.states {
@@ -118,7 +118,7 @@ func secretsIn(states []made) (out []made) {
 
 // text returns all of a state, to compare it with others.
 func (m made) text() (string, error) {
-	text, err := encode(map[string]*yaml.Node{
+	text, err := encodeDoc(map[string]*yaml.Node{
 		"state": nodeOf([]made{m}), "secrets": nodeOf(secretsIn([]made{m})),
 	})
 	return string(text), err
@@ -183,8 +183,8 @@ func valueNode(v any) *yaml.Node {
 	return node
 }
 
-// encode returns a document with the keys in their order.
-func encode(doc map[string]*yaml.Node) ([]byte, error) {
+// encodeDoc returns a document with the keys in their order.
+func encodeDoc(doc map[string]*yaml.Node) ([]byte, error) {
 	root := &yaml.Node{Kind: yaml.MappingNode}
 	for _, key := range slices.Sorted(maps.Keys(doc)) {
 		root.Content = append(root.Content, valueNode(key), doc[key])

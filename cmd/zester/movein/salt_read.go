@@ -1,4 +1,4 @@
-package lowstate
+package movein
 
 import (
 	"encoding/json"
@@ -11,7 +11,7 @@ import (
 )
 
 // A Host is what Salt says about one minion.
-type Host struct {
+type Minion struct {
 	ID     string
 	Low    []Declaration // in the order in which Salt runs them
 	Pillar map[string]any
@@ -28,8 +28,8 @@ type Declaration struct {
 // Function returns the name of the function in Salt.
 func (d Declaration) Function() string { return d.State + "." + d.Fun }
 
-// Read reads what salt prints with --out json: one object with the hosts as keys, or one for each host.
-func Read[T any](in io.Reader) (map[string]T, error) {
+// ReadSalt reads what salt prints with --out json: one object with the hosts as keys, or one for each host.
+func ReadSalt[T any](in io.Reader) (map[string]T, error) {
 	all := map[string]T{}
 	dec := json.NewDecoder(in)
 	dec.UseNumber()
@@ -67,11 +67,11 @@ func decode[T any](raw json.RawMessage) (value T, err error) {
 	return value, nil
 }
 
-// Hosts puts together what Read returned of lowstates, pillars and grains. Hosts without a lowstate are left out.
-func Hosts(low map[string][]map[string]any, pillar, grains map[string]map[string]any) ([]Host, error) {
-	hosts := make([]Host, 0, len(low))
+// Minions puts together what ReadSalt returned of lowstates, pillars and grains. Hosts without a lowstate are left out.
+func Minions(low map[string][]map[string]any, pillar, grains map[string]map[string]any) ([]Minion, error) {
+	hosts := make([]Minion, 0, len(low))
 	for _, id := range slices.Sorted(maps.Keys(low)) {
-		h := Host{ID: id, Pillar: pillar[id], Grains: grains[id]}
+		h := Minion{ID: id, Pillar: pillar[id], Grains: grains[id]}
 		for i, raw := range low[id] {
 			d, err := declaration(raw)
 			if err != nil {

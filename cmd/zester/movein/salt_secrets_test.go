@@ -1,4 +1,4 @@
-package lowstate
+package movein
 
 import (
 	"encoding/json"
@@ -11,7 +11,7 @@ import (
 )
 
 // secretHost returns a host with declarations of one .sls file, and the pillar {"app": {"password": "swordfish1"}}.
-func secretHost(t *testing.T, declarations string) Host {
+func secretHost(t *testing.T, declarations string) Minion {
 	t.Helper()
 	h := low(t, "["+strings.ReplaceAll(declarations, "{", `{"__sls__": "s", `)+"]")
 	h.Pillar = map[string]any{"app": map[string]any{"password": "swordfish1\n"}}
@@ -19,7 +19,7 @@ func secretHost(t *testing.T, declarations string) Host {
 }
 
 // wantNone fails if a file of the repo has one of the texts, in its path or its content.
-func wantNone(t *testing.T, r Result, texts ...string) {
+func wantNone(t *testing.T, r SaltResult, texts ...string) {
 	t.Helper()
 	for name, content := range r.Files {
 		for _, text := range texts {
@@ -38,11 +38,11 @@ func TestNoPartOfADeclarationTakesASecretIntoTheRepo(t *testing.T) {
 		{"__id__": "a", "name": "a", "state": "x", "fun": "y", "keys of swordfish1": 1, "pin": 12345678},
 		{"__id__": "/b", "name": "/b", "state": "file", "fun": "managed", "contents": "x", "mode": "swordfish1"},
 		{"__id__": "/c", "name": "/c", "state": "file", "fun": "managed", "contents": "swordfish1-and-more"}`)
-	other := Host{ID: "other", Pillar: map[string]any{
+	other := Minion{ID: "other", Pillar: map[string]any{
 		"schedule":  map[string]any{"swordfish1": map[string]any{"function": "swordfish1"}},
 		"passwords": []any{"swordfish1-and-more", json.Number("12345678")},
 	}}
-	r, err := Convert(Input{Hosts: []Host{h, other}, Now: begin})
+	r, err := Salt(SaltInput{Hosts: []Minion{h, other}, Now: begin})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func TestNoPartOfADeclarationTakesASecretIntoTheRepo(t *testing.T) {
 func TestTheLongestSecretIsMaskedFirst(t *testing.T) {
 	t.Parallel()
 	for range 20 {
-		s := secretsOf([]Host{{Pillar: map[string]any{"passwords": []any{"abcdef", "abcdefgh", "xabcdefghx"}}}})
+		s := pillarSecrets([]Minion{{Pillar: map[string]any{"passwords": []any{"abcdef", "abcdefgh", "xabcdefghx"}}}})
 		if got := s.mask("run xabcdefghx abcdefgh"); got != "run (hidden) (hidden)" {
 			t.Fatalf("the text became %q", got)
 		}
@@ -94,7 +94,7 @@ func TestFilesWithSecretsAreNotCopied(t *testing.T) {
 		{"__id__": "/d", "name": "/d", "state": "file", "fun": "recurse", "source": "salt://d"},
 		{"__id__": "/r", "name": "/r", "state": "file", "fun": "managed", "source": "salt://refused", "attrs": "i"}`)
 	h.Low[0].args["context"] = map[string]any{"who": "me"}
-	r, err := Convert(Input{Hosts: []Host{h}, Roots: []fs.FS{roots}})
+	r, err := Salt(SaltInput{Hosts: []Minion{h}, Roots: []fs.FS{roots}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +120,7 @@ func TestATemplateIsNotWrittenIntoACopiedDirectory(t *testing.T) {
 		{"__id__": "/t", "name": "/t", "state": "file", "fun": "managed", "source": "salt://d/t", "template": "jinja"},
 		{"__id__": "/d", "name": "/d", "state": "file", "fun": "recurse", "source": "salt://d"}`)
 	h.Low[0].args["context"] = map[string]any{"who": "me"}
-	r, err := Convert(Input{Hosts: []Host{h}, Roots: []fs.FS{first, second}})
+	r, err := Salt(SaltInput{Hosts: []Minion{h}, Roots: []fs.FS{first, second}})
 	if err != nil || len(r.Refused) > 0 {
 		t.Fatal(err, r.Refused)
 	}
@@ -144,7 +144,7 @@ func TestSecretsNeverReplaceASettingsFile(t *testing.T) {
 		}
 		h := low(t, "["+strings.Join(all, ",")+"]")
 		h.Pillar = map[string]any{"password": "swordfish1"}
-		r, err := Convert(Input{Hosts: []Host{h}})
+		r, err := Salt(SaltInput{Hosts: []Minion{h}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -162,11 +162,11 @@ func TestSecretsNeverReplaceASettingsFile(t *testing.T) {
 // Salt runs no job of a schedule that has enabled: false.
 func TestAScheduleThatIsSwitchedOffStaysSo(t *testing.T) {
 	t.Parallel()
-	h := Host{ID: "h", Pillar: map[string]any{"schedule": map[string]any{
+	h := Minion{ID: "h", Pillar: map[string]any{"schedule": map[string]any{
 		"enabled": false,
 		"ping":    map[string]any{"function": "test.ping", "minutes": json.Number("30"), "enabled": true},
 	}}}
-	r, err := Convert(Input{Hosts: []Host{h}, Now: begin})
+	r, err := Salt(SaltInput{Hosts: []Minion{h}, Now: begin})
 	if err != nil {
 		t.Fatal(err)
 	}

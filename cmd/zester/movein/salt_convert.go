@@ -1,4 +1,4 @@
-package lowstate
+package movein
 
 import (
 	"encoding/json"
@@ -22,7 +22,7 @@ type attempt struct {
 }
 
 // convert returns the states of the declarations of a host.
-func (n *naming) convert(h *Host, src *sources, report *tally) ([][]made, error) {
+func (n *naming) convert(h *Minion, src *sources, report *tally) ([][]made, error) {
 	all := make([]attempt, len(h.Low))
 	for at := range h.Low {
 		all[at] = n.attempt(h, at, src)
@@ -65,7 +65,7 @@ func refuseTwins(all []attempt) error {
 }
 
 // count adds what became of a declaration to the report, and returns its states.
-func (n *naming) count(h *Host, at int, a attempt, src *sources, report *tally) ([]made, error) {
+func (n *naming) count(h *Minion, at int, a attempt, src *sources, report *tally) ([]made, error) {
 	d := h.Low[at]
 	key := identity(d)
 	isNew := !report.seen[key]
@@ -98,7 +98,7 @@ func identity(d Declaration) string {
 	return string(text)
 }
 
-func (n *naming) attempt(h *Host, at int, src *sources) attempt {
+func (n *naming) attempt(h *Minion, at int, src *sources) attempt {
 	d := h.Low[at]
 	r, ok := rules[d.Function()]
 	if !ok {
@@ -250,7 +250,7 @@ func (m made) check() error {
 
 // problemsOf reads states as lint reads them.
 func problemsOf(states []made) (strictyaml.Errors, error) {
-	text, err := encode(map[string]*yaml.Node{zstate.Key: nodeOf(states)})
+	text, err := encodeDoc(map[string]*yaml.Node{zstate.Key: nodeOf(states)})
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package lowstate
+package movein
 
 import (
 	"encoding/json"
@@ -87,9 +87,9 @@ func TestAJobWithOtherTimesIsRefused(t *testing.T) {
 // TestSchedulesOfHosts writes the entries of equal hosts once.
 func TestSchedulesOfHosts(t *testing.T) {
 	t.Parallel()
-	var in Input
+	var in SaltInput
 	for _, id := range []string{"a", "b", "c"} {
-		h := Host{ID: id}
+		h := Minion{ID: id}
 		if id != "c" {
 			h.Pillar = map[string]any{"schedule": map[string]any{
 				"high state": map[string]any{"function": "state.highstate", "minutes": json.Number("30")},
@@ -100,7 +100,7 @@ func TestSchedulesOfHosts(t *testing.T) {
 		in.Hosts = append(in.Hosts, h)
 	}
 	in.Now = begin
-	r, err := Convert(in)
+	r, err := Salt(in)
 	if err != nil {
 		t.Fatal(err)
 	}

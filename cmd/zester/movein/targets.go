@@ -1,6 +1,4 @@
-// Package apart finds target expressions that tell hosts apart: [Targets.Of]. Facts are preferred to lists of hosts, so
-// that a new host gets what hosts like it have.
-package apart
+package movein
 
 import (
 	"maps"
@@ -9,17 +7,18 @@ import (
 	"strings"
 )
 
-// Facts are the facts that expressions have, the most general first.
-var Facts = []string{"os_family", "os", "os_version", "arch", "domain"}
+// FactNames are the facts that expressions have, the most general first.
+var FactNames = []string{"os_family", "os", "os_version", "arch", "domain"}
 
-// A Host is a host with the values of [Facts] that it has.
-type Host struct {
+// HostFacts is a host with the values of [FactNames] that it has.
+type HostFacts struct {
 	ID    string
 	Facts map[string]string
 }
 
-// Targets knows what tells hosts apart.
-type Targets struct {
+// targets finds target expressions that tell hosts apart. Facts are preferred to lists of hosts, so that a new host
+// gets what hosts like it have.
+type targets struct {
 	all   string // a target that selects all hosts; empty if no target does
 	ids   []string
 	facts []fact
@@ -31,17 +30,17 @@ type fact struct {
 	hosts      map[int]bool
 }
 
-// New returns the targets of hosts. all is an expression that selects these hosts and no others, or empty: then each
-// target is a list, because a fact may select others too.
-func New(hosts []Host, all string) *Targets {
-	t := &Targets{all: all}
+// newTargets returns the targets of hosts. all is an expression that selects these hosts and no others, or empty: then
+// each target is a list, because a fact may select others too.
+func newTargets(hosts []HostFacts, all string) *targets {
+	t := &targets{all: all}
 	at := map[string]int{}
 	for i, h := range hosts {
 		t.ids = append(t.ids, h.ID)
 		if all == "" {
 			continue
 		}
-		for _, name := range Facts {
+		for _, name := range FactNames {
 			value := strings.ToLower(h.Facts[name])
 			if value == "" || hint(value) != value {
 				continue
@@ -68,11 +67,11 @@ func hint(text string) string {
 	}, text)
 }
 
-// Word returns the word for one host.
-func Word(id string) string { return hint(strings.ReplaceAll(id, ".", "-")) }
+// refWord returns the word for one host.
+func refWord(id string) string { return hint(strings.ReplaceAll(id, ".", "-")) }
 
 // Of returns an expression for hosts, and a word for it: all, a fact, two facts, or their list.
-func (t *Targets) Of(hosts map[int]bool) (expr, word string) {
+func (t *targets) Of(hosts map[int]bool) (expr, word string) {
 	if len(hosts) == len(t.ids) && t.all != "" {
 		return t.all, "all"
 	}
@@ -95,13 +94,13 @@ func (t *Targets) Of(hosts map[int]bool) (expr, word string) {
 		ids = append(ids, t.ids[i])
 	}
 	if len(ids) == 1 {
-		return ids[0], Word(ids[0])
+		return ids[0], refWord(ids[0])
 	}
 	return "L@" + strings.Join(ids, ","), strconv.Itoa(len(ids)) + "-hosts"
 }
 
 // within returns the hosts of an expression that are among all hosts.
-func (t *Targets) within(expr string) string {
+func (t *targets) within(expr string) string {
 	switch {
 	case t.all == "*":
 		return expr

@@ -1,0 +1,109 @@
+package movein
+
+import (
+	"cmp"
+	"io/fs"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/settings/sorting"
+)
+
+// SaltInput is what [Salt] reads.
+type SaltInput struct {
+	Hosts  []Minion
+	Roots  []fs.FS // the directories that Salt serves as salt://, the first first
+	Pushed fs.FS   // MINION/files/PATH, which the master has of cp.push; may be nil
+	Now    time.Time
+}
+
+// A SaltRow counts declarations that have no counterpart, or that have a note.
+type SaltRow struct {
+	Function string // of Salt
+	Reason   string
+	Count    int // of declarations, equal ones of several hosts counted once
+	Hosts    []string
+}
+
+// A SaltResult is what became of the hosts.
+type SaltResult struct {
+	Files        map[string][]byte // of the repo, by path
+	Secrets      map[string][]byte // settings files with secrets in plain text, by their path in the repo
+	Declarations int               // equal ones of several hosts are counted once
+	Converted    int
+	Refused      []SaltRow // the most frequent first
+	Notes        []SaltRow
+	Reordered    []string // hosts on which states run in another order than in Salt
+}
+
+// Salt returns the config repo that does what Salt does.
+func Salt(in SaltInput) (SaltResult, error) {
+	for _, h := range in.Hosts {
+		turnAround(h.Low)
+	}
+	src := newSources(in)
+	n := newNaming(in.Hosts, src.hidden)
+	report := tally{seen: map[string]bool{}, rows: map[[3]string]map[string]bool{}, counts: map[[3]string]int{}}
+	made := make([]minion, len(in.Hosts))
+	for i := range in.Hosts {
+		h := &in.Hosts[i]
+		states, err := n.convert(h, src, &report)
+		if err != nil {
+			return SaltResult{}, err
+		}
+		made[i] = minion{Minion: h, states: states}
+	}
+	files, err := groupStates(made)
+	if err != nil {
+		return SaltResult{}, err
+	}
+	if files, err = schedules(files, made, src.hidden, in.Now, &report); err != nil {
+		return SaltResult{}, err
+	}
+	result := SaltResult{
+		Files: src.copied, Secrets: map[string][]byte{},
+		Declarations: len(report.seen), Converted: len(report.seen) - report.refused,
+		Refused: report.list("refused"), Notes: report.list("note"),
+	}
+	err = result.write(files, made)
+	return result, err
+}
+
+// A minion is a host with its states, by declaration.
+type minion struct {
+	*Minion
+	states [][]made
+}
+
+// A tally counts declarations.
+type tally struct {
+	seen    map[string]bool // equal declarations
+	refused int
+	rows    map[[3]string]map[string]bool // hosts, by kind, function and reason
+	counts  map[[3]string]int
+}
+
+func (t *tally) add(kind string, d Declaration, reason, host string, isNew bool) {
+	key := [3]string{kind, d.Function(), reason}
+	if t.rows[key] == nil {
+		t.rows[key] = map[string]bool{}
+	}
+	t.rows[key][host] = true
+	if isNew {
+		t.counts[key]++
+	}
+}
+
+func (t *tally) list(kind string) []SaltRow {
+	var rows []SaltRow
+	for key, hosts := range t.rows {
+		if key[0] == kind {
+			rows = append(rows, SaltRow{key[1], key[2], t.counts[key], slices.Sorted(maps.Keys(hosts))})
+		}
+	}
+	sorting.Stable(rows, func(a, b SaltRow) int {
+		return cmp.Or(b.Count-a.Count, cmp.Compare(a.Function, b.Function), cmp.Compare(a.Reason, b.Reason))
+	})
+	return rows
+}
