@@ -40,7 +40,6 @@ type account struct {
 	nouns          map[string]*limits
 	leftOut        int
 	last           Entry     // that was left out
-	at             time.Time // of it
 	entries, bytes int64     // that this process stored
 	asked          time.Time // when the bus was asked for the share
 	isCrowded      bool      // then
@@ -89,7 +88,7 @@ func (k *kept) keeps(e *Entry, now time.Time, crowded func() bool) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if !limit.AllowN(now, 1) || busy && a.isCrowded && !limits.crowded.AllowN(now, 1) {
-		a.leftOut, a.last, a.at = a.leftOut+1, *e, now
+		a.leftOut, a.last = a.leftOut+1, *e
 		return false
 	}
 	if busy {
