@@ -45,17 +45,18 @@ type presence struct {
 	connections map[string][]uint64 // by wire ID, oldest first
 }
 
-// fleet returns the view of all peels. It checks their identities by the credentials that masters issued.
+// fleet returns the view of all peels, and the register of the credentials that masters issued. The view checks the
+// identities of peels by it.
 func (m *Master) fleet(ctx context.Context, nc *nats.Conn, js jetstream.JetStream,
 	trust issuer,
-) (*fleetpkg.Fleet, error) {
+) (*fleetpkg.Fleet, *enroll.Register, error) {
 	dir := ""
 	if trust.keys != nil {
 		dir = trust.keys.Dir()
 	}
 	register, err := enroll.OpenRegister(ctx, js, dir)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	fleet := fleetpkg.New(nc, m.log)
 	if m.bus != nil {
@@ -68,7 +69,7 @@ func (m *Master) fleet(ctx context.Context, nc *nats.Conn, js jetstream.JetStrea
 		}
 		return fleetpkg.Registration(r), err
 	})
-	return fleet, nil
+	return fleet, register, nil
 }
 
 // followConnections reports to the feed which peels are connected to the embedded server, until ctx ends.

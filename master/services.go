@@ -14,6 +14,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/apiserver"
 	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/enroll"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/token"
 	"github.com/seed-c01c3da5/zester/master/auth/user"
@@ -104,6 +105,7 @@ type services struct {
 	stored     *storage
 	authority  *auth.Authority
 	fleet      *fleet.Fleet
+	register   *enroll.Register
 	judge      judge
 	table      *coverage.Table
 	dispatcher *dispatch.Dispatcher
@@ -122,7 +124,7 @@ func (s *services) open(ctx context.Context) (err error) {
 	if s.authority, err = s.m.issuing(ctx, s.js, s.trust); err != nil {
 		return err
 	}
-	s.fleet, err = s.m.fleet(ctx, s.nc, s.js, s.trust)
+	s.fleet, s.register, err = s.m.fleet(ctx, s.nc, s.js, s.trust)
 	return err
 }
 
@@ -183,6 +185,7 @@ func (s *services) newDispatcher(owner string) (*dispatch.Dispatcher, error) {
 		Log:             s.m.log,
 		Allow:           s.judge.allow,
 		CheckNotRevoked: s.judge.checkNotRevoked,
+		Revoked:         s.register.RevokedSince,
 		Select: func(ctx context.Context, from grants.Caller, expr string) ([]target.PeelID, error) {
 			return s.server.SelectFor(ctx, from, expr)
 		},

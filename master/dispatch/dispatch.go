@@ -38,9 +38,10 @@
 //
 // Before any later publication the permissions of the job's user are checked again: for the next targets of a batch,
 // for a target that connects, for the repeat to a silent target, and by a master that took the job over. If the user
-// may no longer run the job, it is canceled; while the check fails, nothing is published. A cancel is recorded first,
-// so it holds for every later owner. From then on no further target is sent the request; the job ends when all that
-// were have returned, or after ten seconds.
+// may no longer run the job, it is canceled; while the check fails, nothing is published. A target whose credential was
+// revoked since the job was made is given up: the host that has its name now is another one, and the user of the job
+// knew nothing about it. A cancel is recorded first, so it holds for every later owner. From then on no further target
+// is sent the request; the job ends when all that were have returned, or after ten seconds.
 //
 // # The end
 //
@@ -166,6 +167,9 @@ type Options struct {
 	// stored, before the first publication, and must see every revocation that was stored before. If nil, no user was
 	// revoked.
 	CheckNotRevoked func(ctx context.Context, user string) error
+	// Revoked returns the peels whose credential was revoked after a time: a host that comes under their name is
+	// another one. It is called before later publications of a job. If nil, no peel was revoked.
+	Revoked func(ctx context.Context, since time.Time, peels []target.PeelID) ([]target.PeelID, error)
 	// Approved returns the metadata of a job that its user approved as the held action with an ID, or
 	// [grants.ErrNotAllowed]. If nil, no action was approved.
 	Approved func(ctx context.Context, user string, spec *job.Spec, action string) (map[string]string, error)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/wire"
 
@@ -30,6 +31,7 @@ type Register struct {
 	peels bucket.Records[credential.Enrolled]
 	store *settings.Store
 	dir   string
+	all   *summary
 }
 
 // OpenRegister opens the bucket of enrolled peels, which has to exist. Dir is where the keys of the masters are, empty
@@ -37,7 +39,7 @@ type Register struct {
 // revocation.
 func OpenRegister(ctx context.Context, js jetstream.JetStream, dir string) (*Register, error) {
 	peels, err := bucket.OpenRecords[credential.Enrolled](ctx, js, wire.BucketEnroll, peelPrefix, "the peel")
-	return &Register{peels, settings.NewStore(js), dir}, err
+	return &Register{peels, settings.NewStore(js), dir, newSummary(js)}, err
 }
 
 // Lookup returns the peel that has a name on the bus. Settings that cannot be decoded count as settings without
@@ -82,6 +84,13 @@ func (p *Register) Lookup(ctx context.Context, wireID string) (r Registration, e
 		r.Sealed = string(doc.Sealed.To)
 	}
 	return r, err
+}
+
+// RevokedSince returns the peels with a credential that was revoked after a time, and those whose record cannot be
+// decoded. A revoked key is never accepted again, so a host that has the name of such a peel now is another one, or was
+// set up again. It reads only the records that changed since the last call.
+func (p *Register) RevokedSince(ctx context.Context, since time.Time, peels []target.PeelID) ([]target.PeelID, error) {
+	return p.all.revokedSince(ctx, since, peels)
 }
 
 // isRequest reports whether none of the keys has a credential, because they belong to a request that is not accepted.

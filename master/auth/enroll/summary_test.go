@@ -3,8 +3,10 @@ package enroll_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/wire"
 
@@ -12,6 +14,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/enroll"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 func TestTheRecordsOfPeelsAreReadOnceEach(t *testing.T) {
@@ -77,5 +80,63 @@ func TestTheRecordsOfPeelsAreReadOnceEach(t *testing.T) {
 		}
 		put(8, credential.Enrolled{State: credential.Pending})
 		look(0, 1)
+	})
+}
+
+// TestARecordThatCannotBeDecodedIsNoPeelThatWasNeverRevoked holds that it does not hide the others either.
+func TestARecordThatCannotBeDecodedIsNoPeelThatWasNeverRevoked(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		js := b.JetStream(t)
+		kv, err := js.KeyValue(t.Context(), wire.BucketEnroll)
+		if err != nil {
+			t.Fatal(err)
+		}
+		put := func(key string, data []byte, err error) {
+			t.Helper()
+			if err == nil {
+				_, err = kv.Put(t.Context(), "peel."+key, data)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		record := func(key string, e credential.Enrolled) {
+			t.Helper()
+			data, err := canon.Marshal(e)
+			put(key, data, err)
+		}
+		r, err := enroll.OpenRegister(t.Context(), js, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		peels := []target.PeelID{"a", "b.c", "damaged", "never"}
+		want := func(since time.Time, want ...target.PeelID) {
+			t.Helper()
+			if got, err := r.RevokedSince(t.Context(), since, peels); err != nil || !slices.Equal(got, want) {
+				t.Errorf("%v (%v), want %v", got, err, want)
+			}
+		}
+		began := time.Now()
+		want(began)
+		time.Sleep(time.Minute)
+		record("a", credential.Enrolled{ID: "a", Ended: map[string]credential.End{
+			"U1": {At: began.Add(-time.Hour)}, "U2": {At: time.Now()},
+		}})
+		put("damaged", []byte("{"), nil)
+		record("never", credential.Enrolled{ID: "never", State: credential.Accepted})
+		want(began, "a", "damaged")
+		want(time.Now(), "damaged")
+		s := enroll.NewSummary(js)
+		if _, _, err := s.Look(t.Context()); err == nil {
+			t.Error("the ended keys are known beside a record that cannot be decoded")
+		}
+		time.Sleep(time.Minute)
+		record("b_c", credential.Enrolled{ID: "b.c", Ended: map[string]credential.End{"U3": {At: time.Now()}}})
+		record("damaged", credential.Enrolled{ID: "damaged", State: credential.Accepted})
+		want(began, "a", "b.c")
+		want(began.Add(90*time.Second), "b.c")
+		if ended, _, err := s.Look(t.Context()); err != nil || ended != 3 {
+			t.Errorf("%d keys ended (%v), want 3", ended, err)
+		}
 	})
 }
