@@ -497,6 +497,108 @@ func TestWhatIsOwedWhenTheClockIsSetBackRunsOnceAlsoOverARestart(t *testing.T) {
 	}
 }
 
+// TestWhatIsOwedAheadOfTheClockIsDropped sets the clock back by two hours, in a process and in a boot: the fires of the
+// hours that the clock shows again are the timer's, once, and the lists say that they were not made up.
+func TestWhatIsOwedAheadOfTheClockIsDropped(t *testing.T) {
+	for _, boots := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			var c tamper
+			boot, begin := "a", time.Now()
+			o := scheduler.Options{StateFile: filepath.Join(t.TempDir(), "state"), Zone: time.UTC}
+			o.Boot = func() (string, time.Duration) { return boot, time.Since(begin) }
+			set := one(t, `cron: "30 0-23 * * *", catch_up: run_all, splay: {min: 20m, max: 21m}`)
+			h := c.host(t, o)
+			h.apply(set)
+			time.Sleep(time.Hour)
+			h.shut()
+			time.Sleep(5*time.Hour + 35*time.Minute) // 01:30 to 06:30; it is 06:35
+			h = c.host(t, o)
+			h.apply(set)
+			time.Sleep(time.Minute)
+			if e := h.entry("e"); len(e.Owed) != 5 && len(e.Owed) != 6 {
+				t.Fatalf("%v are owed", e.Owed)
+			}
+			if boots {
+				h.shut()
+				boot = "b"
+			}
+			c.set(-2 * time.Hour) // 04:36
+			if boots {
+				h = c.host(t, o)
+				h.apply(set)
+			}
+			time.Sleep(time.Minute)
+			h.checkWaits(c.now())
+			e := h.entry("e")
+			if n := len(e.Owed); n == 0 || e.Owed[n-1].After(c.now()) {
+				t.Errorf("%v are owed at %s", e.Owed, c.now())
+			}
+			missed := 0
+			for f := range e.List.All() {
+				if f.Nominal.After(c.now()) {
+					if missed++; f.Outcome != ledger.Missed && f.Outcome != ledger.Ran {
+						t.Errorf("%+v is ahead of the clock", f)
+					}
+				}
+			}
+			if missed == 0 {
+				t.Error("no fire ahead of the clock is in the list")
+			}
+			time.Sleep(4 * time.Hour)
+			times := map[string]int{}
+			for _, f := range h.all() {
+				times[f.Nominal.UTC().Format("15:04")]++
+			}
+			for _, at := range []string{"01:30", "02:30", "03:30", "04:30", "05:30", "06:30", "07:30"} {
+				if times[at] != 1 {
+					t.Errorf("boots %v: %s ran %d times: %v", boots, at, times[at], times)
+				}
+			}
+			h.shut()
+		})
+	}
+}
+
+// TestADelayedFireIsNotWaitedForByAClockThatShowsLess boots the host with a clock that is hours, a day or years behind,
+// while a fire waits for its splay.
+func TestADelayedFireIsNotWaitedForByAClockThatShowsLess(t *testing.T) {
+	for _, back := range []time.Duration{5 * time.Hour, 24 * time.Hour, 29 * 365 * 24 * time.Hour} {
+		t.Run(back.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var c tamper
+				boot, begin := "a", time.Now()
+				o := scheduler.Options{StateFile: filepath.Join(t.TempDir(), "state"), Zone: time.UTC}
+				o.Boot = func() (string, time.Duration) { return boot, time.Since(begin) }
+				set := one(t, `cron: "0 * * * *", splay: {min: 30m, max: 31m}`)
+				h := c.host(t, o)
+				h.apply(set)
+				time.Sleep(10*time.Hour + 10*time.Minute)
+				h.shut()
+				before := len(h.all())
+				boot = "b"
+				c.set(-back) // 05:10 for the first
+				h = c.host(t, o)
+				defer h.shut()
+				h.apply(set)
+				time.Sleep(time.Minute)
+				e := h.entry("e")
+				for f := range e.List.All() {
+					if f.Nominal.After(c.now()) && f.Outcome == ledger.Pending {
+						t.Errorf("%+v is ahead of the clock", f)
+					}
+				}
+				if next := e.NextNominal; next.Before(c.now()) || next.Sub(c.now()) > time.Hour {
+					t.Errorf("it fires next for %s, and it is %s", next, c.now())
+				}
+				time.Sleep(3 * time.Hour)
+				if n := len(h.all()); before == 0 || n < 2 || n > 3 {
+					t.Errorf("%d runs in 3 h, %d before", n, before)
+				}
+			})
+		})
+	}
+}
+
 // An entry that may run twice has a verdict on each fire while the peel is down: neither one that is missed nor one that
 // its windows close is a run.
 func TestFiresThatDidNotRunDoNotCountTowardsMaxRuns(t *testing.T) {

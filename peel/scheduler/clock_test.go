@@ -116,6 +116,9 @@ func (c *tamper) host(t *testing.T, o scheduler.Options) *host {
 // set sets the wall clock forward or back.
 func (c *tamper) set(by time.Duration) { c.wall.Add(int64(by)) }
 
+// now is what the wall clock shows.
+func (c *tamper) now() time.Time { return time.Now().Add(time.Duration(c.wall.Load())) }
+
 // suspend has both clocks go on, but not the one that timers live by.
 func (c *tamper) suspend(d time.Duration) {
 	c.wall.Add(int64(d))

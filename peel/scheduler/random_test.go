@@ -5,11 +5,13 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
@@ -186,7 +188,8 @@ func group(r *rand.Rand) string {
 }
 
 // With run_all each nominal time runs once, over restarts and loads of the same set; and not twice, whatever the wall
-// clock does within three hours.
+// clock does within three hours, also while the host boots. No fire is owed or splayed for a time ahead of the clock,
+// and none is pending that nothing waits for.
 func TestRandomRestartsAndClockStepsNeitherLoseNorDoubleAFire(t *testing.T) {
 	const entries = `
         cron: {module: test.ping, cron: "30 0-23 * * *", catch_up: run_all, maxrunning: 50, splay: 5m}
@@ -199,15 +202,17 @@ func TestRandomRestartsAndClockStepsNeitherLoseNorDoubleAFire(t *testing.T) {
 				upTo := func(d time.Duration) time.Duration { return time.Duration(r.Int64N(int64(d))) }
 				var c tamper
 				o := scheduler.Options{StateFile: filepath.Join(t.TempDir(), "state"), Zone: time.UTC}
+				boot, begin := 0, time.Now()
+				o.Boot = func() (string, time.Duration) { return strconv.Itoa(boot), time.Since(begin) }
 				ran := map[string]int{}
 				const lives = 15
+				const most = 90 * time.Minute // from the right time, so that all clocks are within three hours
 				for life := range lives {
 					h := c.host(t, o)
 					h.takes["long"] = 20 * time.Minute
 					h.apply(parse(t, entries))
 					for range r.IntN(4) {
 						time.Sleep(upTo(2 * time.Hour))
-						const most = 90 * time.Minute // from the right time, so that all clocks are within three hours
 						if back := min(upTo(150*time.Minute), time.Duration(c.wall.Load())+most); steps && r.IntN(4) == 0 {
 							c.set(-back)
 							time.Sleep(back + 6*time.Minute)
@@ -223,8 +228,14 @@ func TestRandomRestartsAndClockStepsNeitherLoseNorDoubleAFire(t *testing.T) {
 					for _, f := range h.all() {
 						ran[f.Name+f.Nominal.UTC().Format(" 02 15:04:05.999999999")]++
 					}
+					h.checkWaits(c.now())
 					h.shut()
 					time.Sleep(upTo(3 * time.Hour))
+					if steps && r.IntN(2) == 0 { // the host boots, and its clock shows more or less
+						boot++
+						by := upTo(2*most) - most
+						c.set(max(min(by, most-time.Duration(c.wall.Load())), -most-time.Duration(c.wall.Load())))
+					}
 				}
 				for fire, n := range ran {
 					if n > 1 {
@@ -240,6 +251,29 @@ func TestRandomRestartsAndClockStepsNeitherLoseNorDoubleAFire(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// checkWaits holds the fires that wait against the lists, by the clock of the host.
+func (h *host) checkWaits(now time.Time) {
+	h.t.Helper()
+	list, err := h.State(h.t.Context())
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	for i := range list {
+		e := &list[i]
+		for _, at := range e.Owed {
+			if at.After(now) {
+				h.t.Errorf("at %s %s owes the fire of %s", now.UTC(), e.Name, at.UTC())
+			}
+		}
+		for f := range e.List.All() {
+			isOwed := slices.ContainsFunc(e.Owed, func(at time.Time) bool { return ledger.At(at).Equal(f.Nominal) })
+			if f.Outcome == ledger.Pending && f.Why == ledger.Owed && !isOwed {
+				h.t.Errorf("at %s %s has the fire of %s as owed, and owes it not", now.UTC(), e.Name, f.Nominal)
+			}
+		}
 	}
 }
 
