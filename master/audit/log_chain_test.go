@@ -12,6 +12,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/bucket"
@@ -333,6 +336,44 @@ func TestWhatWasLeftOutIsTold(t *testing.T) {
 		}
 		if e := page.Entries[1]; e.User != "eve" || e.LeftOut != 500 || e.Result != audit.Refused {
 			t.Errorf("%+v", e)
+		}
+	})
+}
+
+// losesAnswers is a connection that stores what is published, and loses the answers to the first.
+type losesAnswers struct {
+	jetstream.JetStream
+	lost int
+}
+
+func (l *losesAnswers) PublishMsg(ctx context.Context, m *nats.Msg, o ...jetstream.PublishOpt) (*jetstream.PubAck, error) {
+	ack, err := l.JetStream.PublishMsg(ctx, m, o...)
+	if l.lost--; l.lost >= 0 && err == nil {
+		return nil, errors.New("the answer was lost")
+	}
+	return ack, err
+}
+
+// TestAnEntryWhoseAnswerIsLostTellsOnceWhatWasLeftOut holds that the entry that is stored already is not written again.
+func TestAnEntryWhoseAnswerIsLostTellsOnceWhatWasLeftOut(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		js := &losesAnswers{JetStream: b.JetStream(t)}
+		l := audit.OpenLog(js, slog.New(slog.DiscardHandler))
+		refused := audit.Entry{Action: "sync.approve", Target: "deed", User: "mob", Result: audit.Refused}
+		for range 25 {
+			l.Write(t.Context(), refused)
+		}
+		time.Sleep(2 * time.Second)
+		js.lost = 2
+		l.Write(t.Context(), refused)
+		time.Sleep(time.Minute)
+		l.Write(t.Context(), refused)
+		leftOut, entries := 0, list(t, l, audit.Query{}).Entries
+		for _, e := range entries {
+			leftOut += e.LeftOut
+		}
+		if len(entries) != 22 || leftOut != 5 || entries[1].LeftOut != 5 {
+			t.Errorf("%d entries, which tell of %d that were left out: %+v", len(entries), leftOut, entries[0])
 		}
 	})
 }

@@ -210,3 +210,30 @@ func TestAReportShowsThatAClockWasRight(t *testing.T) {
 		t.want(table, "web-1", "backup", "expected 5, ran 3, skipped 1, unknown 1")
 	})
 }
+
+// The last success of an entry is the one that is longest ago, and there is none while a peel has had none.
+func TestTheLastSuccessIsOfThePeelThatWaitsLongest(t *testing.T) {
+	bubble(t, func(t *rig) {
+		table, _ := t.master()
+		a := t.host("web-1", t.document("web-1", map[string]map[string]any{"backup": cron("*/10 * * * *")}))
+		b := t.host("web-2", t.document("web-2", map[string]map[string]any{"backup": cron("*/10 * * * *")}))
+		t.until("00:31", "web-1", "web-2")
+		want := func(at time.Time) {
+			t.Helper()
+			if s := table.Summaries(); len(s) != 1 || !s[0].LastSuccess.Equal(at) {
+				t.Errorf("%+v, want %s", s, at)
+			}
+		}
+		a.entry("backup").Succeeded = hhmm(t, "00:20")
+		b.entry("backup")
+		a.report(0)
+		b.report(0)
+		want(time.Time{})
+		b.entry("backup").Succeeded = hhmm(t, "00:10")
+		b.report(0)
+		want(hhmm(t, "00:10"))
+		b.entry("backup").Succeeded = hhmm(t, "00:30")
+		b.report(0)
+		want(hhmm(t, "00:20"))
+	})
+}

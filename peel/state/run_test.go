@@ -764,3 +764,22 @@ func TestAllBelowAStateThatCannotBeUsedStays(t *testing.T) {
 		}
 	}
 }
+
+// A state does not run after a failure of one that it requires, watches or reacts to, from whichever side that is said.
+func TestNoRequisiteRunsAfterAFailure(t *testing.T) {
+	for _, c := range []struct{ first, second string }{
+		{"", "require: [a]"},
+		{"", "watch: [a]"},
+		{"", "onchanges: [a]"},
+		{"require_in: [b]", ""},
+		{"watch_in: [b]", ""},
+		{"onchanges_in: [b]", ""},
+	} {
+		h := newHost(t)
+		state := func(name, command, requisite string) string {
+			return strings.TrimSuffix(name+": {cmd.run: {command: '"+command+"'}, "+requisite, ", ") + "}\n"
+		}
+		r := h.run(state("a", "false", c.first)+state("b", "true", c.second), false)
+		h.wants(r, "a: failed intended", "b: skipped require_failed")
+	}
+}

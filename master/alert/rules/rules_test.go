@@ -661,3 +661,23 @@ func BenchmarkStep(b *testing.B) {
 		alerts, _ = Step(alerts, in)
 	}
 }
+
+// An alert gives its room back once an hour has passed since it began, however short ago it ended. Before that it does
+// not, so that a peel cannot make ten alerts each few minutes.
+func TestAnAlertGivesItsRoomBackAnHourAfterItBegan(t *testing.T) {
+	for lasts, gives := range map[time.Duration]bool{10 * time.Minute: false, 70 * time.Minute: true} {
+		w := newWorld(t, rule("all", policy.Failed))
+		for i := range maxOfPeel {
+			w.problems = append(w.problems, problems(verdict.Failed, fmt.Sprintf("entry-%d", i), "db-1")...)
+		}
+		w.pass(lasts)
+		w.problems = nil
+		w.pass(endAfter + time.Minute)
+		w.problems = problems(verdict.Failed, "one-more", "db-1")
+		w.pass(0)
+		a, has := w.alerts["all/one-more"]
+		if has != gives || gives && !a.Lasts() || (w.outcome.Dropped > 0) == gives {
+			t.Errorf("after %s: %v, %d dropped", lasts, has, w.outcome.Dropped)
+		}
+	}
+}

@@ -17,6 +17,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/seed-c01c3da5/zester/peel/state/download/downloadtest"
@@ -400,4 +401,32 @@ func FuzzList(f *testing.F) {
 			}
 		}
 	})
+}
+
+// What another state decides of a directory stays when the archive gets another owner, each of it alone.
+func TestAnArchiveLeavesWhatAnotherStateDecidesOfADirectory(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to make files of other users")
+	}
+	const daemon = 1 // a user and a group on every host
+	for claim, name := range map[Claim]string{User: "user", Group: "group", Mode: "mode"} {
+		x := newTarget(t)
+		must(t, os.Chmod(x.dir, 0o755))
+		x.files["files/a.tar"] = tarOf(t, "one", release[0]) // the directory alone: others may have moved what is in it
+		dir := x.dir + "/app/app-1.0"
+		x.claims = Claims{At: map[string]Claim{dir: claim}}
+		x.wants(state.ArchiveExtracted{Source: "files/a.tar"}, "create extract")
+		must(t, os.Chown(dir, daemon, daemon))
+		must(t, os.Chmod(dir, 0o711))
+		x.wants(state.ArchiveExtracted{Source: "files/a.tar", User: "nobody", Group: "nogroup"}, "extract owner")
+		info, err := os.Stat(dir)
+		must(t, err)
+		is := info.Sys().(*syscall.Stat_t)
+		kept := map[string]bool{"user": is.Uid == daemon, "group": is.Gid == daemon, "mode": info.Mode().Perm() == 0o711}
+		for what, stays := range kept {
+			if stays != (what == name) {
+				t.Errorf("a state decides of the %s: the %s is kept: %v", name, what, stays)
+			}
+		}
+	}
 }

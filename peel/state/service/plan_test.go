@@ -161,6 +161,8 @@ func TestStepsOfAUnitThatShouldNotRun(t *testing.T) {
 }
 
 func TestStepsOfAUnitAtBoot(t *testing.T) {
+	stale, on := web("loaded", "inactive", "disabled"), web("loaded", "inactive", "enabled")
+	stale.NeedsReload, on.NeedsReload = true, true
 	for name, c := range map[string]struct {
 		unit  host.Unit
 		on    bool
@@ -169,6 +171,8 @@ func TestStepsOfAUnitAtBoot(t *testing.T) {
 		err   string
 	}{
 		"on":                          {unit: web("loaded", "inactive", "disabled"), on: true, steps: "enable disabled"},
+		"on, its file changed":        {unit: stale, on: true, steps: "daemon-reload, enable disabled"},
+		"off, its file changed":       {unit: on, steps: "daemon-reload, disable enabled"},
 		"on already":                  {unit: web("loaded", "inactive", "enabled"), on: true},
 		"on until the next boot":      {unit: web("loaded", "inactive", "enabled-runtime"), on: true, steps: "enable enabled-runtime"},
 		"off":                         {unit: web("loaded", "inactive", "enabled"), steps: "disable enabled"},
