@@ -156,9 +156,11 @@ func Managed(ctx context.Context, w *host.World, a *state.FileManaged, in Inputs
 		return nil, err
 	}
 	in.note("", f.content)
-	steps, err := parents(w, a.Path, a.MakeDirs, f.attributes)
-	if err != nil {
-		return nil, err
+	var steps []host.Step
+	if info.Kind == safefs.Absent {
+		if steps, err = parents(w, a.Path, a.MakeDirs, f.attributes); err != nil {
+			return nil, err
+		}
 	}
 	own, err := plan(w, info, 0o644)
 	return append(steps, own...), err

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"strconv"
@@ -43,7 +44,7 @@ func (w *World) User(ctx context.Context, name string) (User, error) {
 	if u, ok := w.users[name]; ok {
 		return u, nil
 	}
-	fields, err := lookUp(ctx, "passwd", name, 7)
+	fields, err := w.lookUp(ctx, "passwd", name, 7)
 	if err != nil || fields == nil {
 		return User{Name: name}, errors.Join(err, w.mayMake("user", name))
 	}
@@ -65,7 +66,7 @@ func (w *World) Group(ctx context.Context, name string) (Group, error) {
 	if g, ok := w.groups[name]; ok {
 		return g, nil
 	}
-	fields, err := lookUp(ctx, "group", name, 4)
+	fields, err := w.lookUp(ctx, "group", name, 4)
 	if err != nil || fields == nil {
 		return Group{Name: name}, errors.Join(err, w.mayMake("group", name))
 	}
@@ -139,10 +140,34 @@ func entries(file string) (lines [][]string, err error) {
 	return lines, err
 }
 
+// A table is a file of accounts as it was read.
+type table struct {
+	info  fs.FileInfo
+	lines [][]string
+}
+
+// entries is like the function of the same name. It reads a file again only if it is another one than before.
+func (w *World) entries(file string) ([][]string, error) {
+	info, err := os.Stat("/etc/" + file)
+	if err != nil {
+		return nil, err
+	}
+	old := w.tables[file]
+	if old.info != nil && os.SameFile(old.info, info) && old.info.Size() == info.Size() &&
+		old.info.ModTime().Equal(info.ModTime()) {
+		return old.lines, nil
+	}
+	lines, err := entries(file)
+	if err == nil {
+		w.tables[file] = table{info, lines}
+	}
+	return lines, err
+}
+
 // lookUp finds one entry; nil if there is none. Most are in the file of the host, which costs no process; the name
 // service switch knows the others.
-func lookUp(ctx context.Context, database, key string, fields int) ([]string, error) {
-	lines, _ := entries(database)
+func (w *World) lookUp(ctx context.Context, database, key string, fields int) ([]string, error) {
+	lines, _ := w.entries(database)
 	for _, f := range lines {
 		if len(f) == fields && f[0] == key {
 			return f, nil

@@ -62,6 +62,7 @@ type World struct {
 	files  map[string]planned // by path
 	users  map[string]User    // that planned steps make, or remove if !Exists
 	groups map[string]Group
+	tables map[string]table // of /etc, as they were read
 
 	units  map[string]Unit // by name
 	unread map[string]bool // paths of units that changed since systemd read its units
@@ -91,7 +92,7 @@ type planned struct {
 func New() *World {
 	return &World{
 		files: map[string]planned{}, users: map[string]User{}, groups: map[string]Group{},
-		units: map[string]Unit{}, unread: map[string]bool{},
+		tables: map[string]table{}, units: map[string]Unit{}, unread: map[string]bool{},
 		mounted: map[string]bool{}, answers: map[string]string{},
 		packages: map[string]string{}, removed: map[string]string{}, doubts: map[string]string{},
 	}

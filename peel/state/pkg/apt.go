@@ -20,6 +20,7 @@ const (
 	listsLock   = 10 * time.Minute // how long a refresh waits for another one
 	lockPause   = 2 * time.Second
 	listsFolder = "/var/lib/apt/lists"
+	dpkgFolder  = "/var/lib/dpkg"
 )
 
 // apt is Debian's package manager.
@@ -43,6 +44,94 @@ func (a apt) simulation() []string {
 }
 
 func (apt) inventory(ctx context.Context) (*inventory, error) {
+	if i := inventoryIn(dpkgFolder); i != nil {
+		return i, nil
+	}
+	return askDpkg(ctx)
+}
+
+// inventoryIn reads the packages from the file of dpkg, which costs no process. It returns nil if dpkg-query has to be
+// asked: dpkg is at work, or the file has another form.
+func inventoryIn(folder string) *inventory {
+	f, err := os.Open(filepath.Join(folder, "status"))
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = f.Close() }()
+	i := newInventory()
+	var p dpkgPackage
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		if line := lines.Bytes(); len(line) == 0 {
+			i.addPackage(p)
+			p = dpkgPackage{}
+		} else if !p.read(line) {
+			return nil
+		}
+	}
+	i.addPackage(p)
+
+	// dpkg notes here what it did since it wrote the file.
+	notes, err := os.ReadDir(filepath.Join(folder, "updates"))
+	if err != nil || len(notes) > 0 || lines.Err() != nil {
+		return nil
+	}
+	return i
+}
+
+// A dpkgPackage is a paragraph of the file of dpkg.
+type dpkgPackage struct {
+	name, status, arch, version, provides string
+	field                                 string // of the last line
+}
+
+// read reads a line. It returns false if a field goes on that dpkg writes in one line.
+func (p *dpkgPackage) read(line []byte) bool {
+	if line[0] == ' ' || line[0] == '\t' {
+		return p.field == ""
+	}
+	name, value, _ := bytes.Cut(line, []byte(": "))
+	var to *string
+	switch string(name) {
+	case "Package":
+		to = &p.name
+	case "Status":
+		to = &p.status
+	case "Architecture":
+		to = &p.arch
+	case "Version":
+		to = &p.version
+	case "Provides":
+		to = &p.provides
+	default:
+		p.field = ""
+		return true
+	}
+	p.field, *to = string(name), string(bytes.TrimSpace(value))
+	return true
+}
+
+// addPackage adds a package if it is installed, or has left configuration files.
+func (i *inventory) addPackage(p dpkgPackage) {
+	switch {
+	case strings.HasSuffix(p.status, " config-files"):
+		i.leftover[p.name] = true
+	case strings.HasSuffix(p.status, " installed"):
+		i.add(p.name, p.name+":"+p.arch, p.version)
+		i.provide(p.provides)
+	}
+}
+
+// provide adds the names of a list such as "editor, awk (= 1.3)".
+func (i *inventory) provide(list string) {
+	for p := range strings.SplitSeq(list, ",") {
+		name, _, _ := strings.Cut(strings.TrimSpace(p), " ")
+		i.provided[name] = true
+	}
+}
+
+func askDpkg(ctx context.Context) (*inventory, error) {
 	out, err := output(ctx, "dpkg-query", "-W", "-f",
 		"${db:Status-Status}\t${Package}\t${Architecture}\t${Version}\t${Provides}\n")
 	if err != nil {
@@ -60,10 +149,7 @@ func (apt) inventory(ctx context.Context) (*inventory, error) {
 			continue
 		}
 		i.add(f[1], f[1]+":"+f[2], f[3])
-		for p := range strings.SplitSeq(f[4], ",") {
-			name, _, _ := strings.Cut(strings.TrimSpace(p), " ")
-			i.provided[name] = true
-		}
+		i.provide(f[4])
 	}
 	return i, lines.Err()
 }

@@ -31,6 +31,7 @@
 package safefs
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -364,9 +365,36 @@ func (d *Dir) fail(op, name string, err error) error {
 
 // open opens a regular file or a directory in the directory, and nothing that opening would have an effect on.
 func (d *Dir) open(name string, flags int) (*os.File, Info, error) {
+	fd, info, err := d.descriptor(name, flags)
+	if err != nil {
+		return nil, Info{}, err
+	}
+	return os.NewFile(uintptr(fd), path.Join(d.path, name)), info, nil
+}
+
+// A descriptor is an open file. It is read without the system calls that an [os.File] needs for what may block.
+type descriptor int
+
+func (d descriptor) Read(p []byte) (int, error) {
+	for {
+		n, err := unix.Read(int(d), p)
+		switch {
+		case err == unix.EINTR:
+		case err != nil:
+			return 0, err
+		case n == 0 && len(p) > 0:
+			return 0, io.EOF
+		default:
+			return n, nil
+		}
+	}
+}
+
+// descriptor is [Dir.open] without an [os.File].
+func (d *Dir) descriptor(name string, flags int) (descriptor, Info, error) {
 	fd, err := unix.Openat(d.fd, name, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC|unix.O_NOCTTY, 0)
 	if err != nil {
-		return nil, Info{}, d.fail("open", name, err)
+		return 0, Info{}, d.fail("open", name, err)
 	}
 	info, err := statFD(fd)
 	if err == nil && info.Kind != File && info.Kind != Directory {
@@ -377,25 +405,25 @@ func (d *Dir) open(name string, flags int) (*os.File, Info, error) {
 	}
 	if err != nil {
 		_ = unix.Close(fd)
-		return nil, Info{}, d.fail("open", name, err)
+		return 0, Info{}, d.fail("open", name, err)
 	}
-	return os.NewFile(uintptr(fd), path.Join(d.path, name)), info, nil
+	return descriptor(fd), info, nil
 }
 
 // Read returns the content of a file. More than limit bytes are an error.
 func (d *Dir) Read(name string, limit int64) ([]byte, error) {
-	f, _, err := d.open(name, unix.O_RDONLY)
+	fd, info, err := d.descriptor(name, unix.O_RDONLY)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = f.Close() }()
-	return d.read(f, name, limit)
+	defer func() { _ = unix.Close(int(fd)) }()
+	return d.read(fd, name, info.Size, limit)
 }
 
 // ReadStored is [Dir.Read] of a file on a disk or in memory. It is an error if the kernel makes the content, as on proc
 // and sysfs: such a file may have no end, and what is read may be gone for others.
 func (d *Dir) ReadStored(name string, limit int64) ([]byte, error) {
-	f, _, err := d.open(name, unix.O_RDONLY)
+	f, info, err := d.open(name, unix.O_RDONLY)
 	if err != nil {
 		return nil, err
 	}
@@ -407,7 +435,7 @@ func (d *Dir) ReadStored(name string, limit int64) ([]byte, error) {
 	if slices.Contains(ofKernel, kind) {
 		return nil, d.fail("read", name, errors.New("the kernel makes its content, and reading it may not end"))
 	}
-	return d.read(f, name, limit)
+	return d.read(f, name, info.Size, limit)
 }
 
 // ofKernel are the file systems whose content the kernel makes.
@@ -431,13 +459,15 @@ func fileSystem(f *os.File) (uint32, error) {
 	return uint32(st.Type), failed
 }
 
-// read returns the content of an open file.
-func (d *Dir) read(f *os.File, name string, limit int64) ([]byte, error) {
-	data, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err == nil && int64(len(data)) > limit {
+// read returns the content of an open file that seems to have size bytes.
+func (d *Dir) read(f io.Reader, name string, size, limit int64) ([]byte, error) {
+	var data bytes.Buffer
+	data.Grow(int(min(size, limit)) + bytes.MinRead)
+	_, err := data.ReadFrom(io.LimitReader(f, limit+1))
+	if err == nil && int64(data.Len()) > limit {
 		err = d.fail("read", name, fmt.Errorf("it has more than %d bytes", limit))
 	}
-	return data, err
+	return data.Bytes(), err
 }
 
 // Copy writes the content of a file to w.
