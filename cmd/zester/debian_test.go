@@ -164,6 +164,8 @@ func (d declared) script() string {
 		return d.file()
 	case "file.directory":
 		return fmt.Sprintf("mkdir -p %s\n", name) + d.owner()
+	case "file.recurse":
+		return d.tree()
 	case "file.symlink":
 		return fmt.Sprintf("ln -sfn %s %s\n", shell.Word(d.text("target")), name)
 	case "file.absent":
@@ -208,6 +210,29 @@ func (d declared) owner() string {
 		text += fmt.Sprintf("chmod %s %s\n", mode, name)
 	}
 	return text
+}
+
+// tree copies the files of a directory.
+func (d declared) tree() string {
+	from := formulas + "roots/" + strings.TrimPrefix(d.text("source"), "salt://")
+	script := ""
+	err := filepath.WalkDir(from, func(name string, e os.DirEntry, err error) error {
+		if err != nil || name == from {
+			return err
+		}
+		to := shell.Word(d.text("name") + strings.TrimPrefix(name, from))
+		if e.IsDir() {
+			script += fmt.Sprintf("mkdir -p %s; chown %s: %[1]s\n", to, d.text("user"))
+			return nil
+		}
+		text, err := os.ReadFile(name)
+		script += fmt.Sprintf("printf %%s %s > %s; chown %s: %[2]s\n", shell.Word(string(text)), to, d.text("user"))
+		return err
+	})
+	if err != nil {
+		panic(err)
+	}
+	return script
 }
 
 // file writes the content of a file.

@@ -26,8 +26,10 @@ Each LOW.json is what Salt prints of them, rendered:
 
 Each declaration becomes a state. One that has no counterpart becomes a state
 with enabled: false and the declaration in a comment, and is counted in the
-report. Equal states of several hosts are written once; their target is a fact
-that tells these hosts apart, or a list.
+report. Equal states of several hosts are written once; their target is a list
+of these hosts, because the input does not show which others a fact selects.
+If Salt printed all hosts of a target, give that target as --target: then the
+target is this one, or a fact that tells hosts apart within it.
 
 Files of salt:// are copied from --roots. A template becomes one here if it has
 only names, if and for. Of others the text that Salt rendered is used: let the
@@ -43,7 +45,7 @@ zester import check TARGET says what would change on hosts.`
 // saltFlags are the flags of import salt.
 type saltFlags struct {
 	roots                       []string
-	out, secrets                string
+	out, secrets, target        string
 	pillar, grains, pushedFiles string
 }
 
@@ -64,6 +66,7 @@ func (a *app) importSaltCommand() *cobra.Command {
 	cmd.Flags().StringArrayVar(&f.roots, "roots", nil, "`DIR` that Salt serves as salt://; may be given several times")
 	cmd.Flags().StringVar(&f.out, "out", "", "`DIR` of the new config repo")
 	cmd.Flags().StringVar(&f.secrets, "secrets", "", "new `DIR` for secrets (default: that of --out with .secrets)")
+	cmd.Flags().StringVar(&f.target, "target", "", "`EXPR`, such as '*', that selects the hosts of LOW.json alone")
 	cmd.Flags().StringVar(&f.pillar, "pillar", "", "`FILE` with pillar.items of the hosts")
 	cmd.Flags().StringVar(&f.grains, "grains", "", "`FILE` with grains.items of the hosts")
 	cmd.Flags().StringVar(&f.pushedFiles, "pushed", "", "`DIR` with what cp.push sent to the master")
@@ -128,7 +131,7 @@ func readSalt(files []string, f saltFlags) (movein.SaltInput, error) {
 	if err != nil {
 		return movein.SaltInput{}, fmt.Errorf("cannot use %s: %w", strings.Join(files, ", "), err)
 	}
-	in := movein.SaltInput{Hosts: hosts, Now: time.Now()}
+	in := movein.SaltInput{Hosts: hosts, Target: f.target, Now: time.Now()}
 	for _, dir := range f.roots {
 		in.Roots = append(in.Roots, os.DirFS(dir))
 	}

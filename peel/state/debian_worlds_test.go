@@ -144,6 +144,7 @@ func (w *world) files() {
 			"file.absent: {path: %s}",
 			"file.line: {path: %s, line: port = 2, match: '^port'}",
 			"file.block: {path: %s, content: block, marker: m}",
+			"file.block: {path: %s, content: block, begin: '[zt', end: 'zt]'}",
 			"file.replace: {path: %s, pattern: '^(port) = [0-9]$', repl: '${1} = 33'}",
 		), path), requires, "")
 	}

@@ -41,7 +41,7 @@ var words = []Word{
 	{Function, "file.keyvalue", "file.line with match"},
 	{Function, "file.comment", "file.line with match"},
 	{Function, "file.uncomment", "file.line with match"},
-	{Function, "file.blockreplace", "file.block"},
+	{Function, "file.blockreplace", "file.block with begin and end"},
 	{Function, "file.accumulated", "file.block for each part"},
 	{Function, "file.exists", "cmd.run: test -e PATH"},
 	{Function, "file.touch", "file.managed with content: '' and replace: false"},

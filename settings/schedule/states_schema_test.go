@@ -41,6 +41,7 @@ func schemaOf(t reflect.Type) *Schema {
 		s := &Schema{Type: "object", Additional: false, Properties: map[string]*Schema{}}
 		for f := range t.Fields() {
 			s.Properties[f.Tag.Get("yaml")] = orNull(schemaOf(f.Type))
+			s.Properties[f.Tag.Get("yaml")].Description = f.Tag.Get("doc")
 		}
 		return s
 	}

@@ -10,7 +10,7 @@ import (
 // freeTexts are arguments and fields for programs that may have braces of their own, such as docker ps --format.
 var freeTexts = []string{
 	"content", "vars", "command", "argv", "env", "stdin", "check", "line", "match", "after", "before", "pattern",
-	"repl", "marker", "comment", "onlyif", "unless", "changed_if",
+	"repl", "marker", "begin", "end", "comment", "onlyif", "unless", "changed_if",
 }
 
 // ourTag matches a tag that only a template of zester or of Salt gives a meaning.

@@ -184,6 +184,8 @@ type FileBlock struct {
 	Marker  string  `yaml:"marker" doc:"text in the lines around the block"`
 	Prefix  string  `yaml:"prefix" doc:"what begins a comment in the file; default: #"`
 	Suffix  string  `yaml:"suffix" doc:"what ends a comment in the file, such as -->"`
+	Begin   string  `yaml:"begin" doc:"the whole line before the block, instead of marker; with end"`
+	End     string  `yaml:"end" doc:"the whole line after the block"`
 	Mode    string  `yaml:"mode" doc:"octal digits in quotes; default: left as it is, 0644 on a new file, and never readable for others if the content is secret"`
 	Absent  bool    `yaml:"absent" doc:"remove the block"`
 
@@ -200,8 +202,13 @@ func (a *FileBlock) check(complete bool) []problem {
 		c.missing("content", "give the content of the block, or absent: true")
 	}
 	c.mode("mode", a.Mode)
-	if strings.ContainsAny(a.Marker+a.Prefix+a.Suffix, "\r\n") {
-		c.add("marker", "must be one line, with prefix and suffix")
+	if strings.ContainsAny(a.Marker+a.Prefix+a.Suffix+a.Begin+a.End, "\r\n") {
+		c.add("marker", "must be one line, with prefix and suffix; begin and end are one line each")
+	}
+	if (a.Begin != "" || a.End != "") && (a.Marker+a.Prefix+a.Suffix != "" || a.Begin == a.End) {
+		c.add("begin", "give begin and end, two lines that differ, instead of marker, prefix and suffix")
+	} else if (a.Begin == "") != (a.End == "") {
+		c.missing("end", "give begin and end, or neither")
 	}
 	c.check(a.Check)
 	if a.Content == nil {
@@ -220,6 +227,9 @@ func (a *FileBlock) check(complete bool) []problem {
 
 // Around returns the lines before and after the content.
 func (a *FileBlock) Around() (begin, end string) {
+	if a.Begin != "" {
+		return a.Begin, a.End
+	}
 	marker := a.Marker
 	if marker == "" {
 		marker = "zester " + a.Path

@@ -338,8 +338,8 @@ type CmdRun struct {
 
 // ChangedIf says when a command that ended without a failure changed something. With both fields either is enough.
 type ChangedIf struct {
-	Exit   []uint32 `yaml:"exit"`   // exit codes, 0 to 255
-	Output string   `yaml:"output"` // a regular expression of a part of the beginning of its output
+	Exit   []uint32 `yaml:"exit" doc:"exit codes, 0 to 255, that are no failure and say that something changed"`
+	Output string   `yaml:"output" doc:"regular expression; if the first 8 KiB of the output match, something changed"`
 }
 
 func (c *checks) changedIf(a *ChangedIf) {

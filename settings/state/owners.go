@@ -16,25 +16,28 @@ func (s Set) checkOwners() strictyaml.Errors {
 		state  *State
 		shared bool
 	}
-	owners := map[[2]string]owner{}
+	owners := map[[2]string][]owner{} // of each function the first
 	var errs strictyaml.Errors
 	for _, x := range s {
 		for _, r := range x.Args.owns() {
 			key := [2]string{r.kind, r.name}
-			before, taken := owners[key]
-			if !taken {
-				owners[key] = owner{x, r.shared}
-				continue
+			isFirst := true
+			for _, before := range owners[key] {
+				isFirst = isFirst && before.state.Function != x.Function
+				if before.shared && r.shared {
+					continue
+				}
+				if contrast := before.state.contrast(x); contrast != "" {
+					errs = append(errs, strictyaml.Error{
+						Pos: x.Pos, Path: Key + "." + x.Name,
+						Msg: fmt.Sprintf("the %s %s belongs to the state %s already (%s), with %s", r.kind, r.name,
+							before.state.Name, before.state.Pos, contrast),
+					})
+					break
+				}
 			}
-			if before.shared && r.shared {
-				continue
-			}
-			if contrast := before.state.contrast(x); contrast != "" {
-				errs = append(errs, strictyaml.Error{
-					Pos: x.Pos, Path: Key + "." + x.Name,
-					Msg: fmt.Sprintf("the %s %s belongs to the state %s already (%s), with %s", r.kind, r.name,
-						before.state.Name, before.state.Pos, contrast),
-				})
+			if isFirst {
+				owners[key] = append(owners[key], owner{x, r.shared})
 			}
 		}
 	}
@@ -47,12 +50,31 @@ func (s *State) contrast(other *State) string {
 	case s.Function != other.Function && slices.Contains([]string{s.Function, other.Function}, "file.absent") &&
 		slices.Contains([]string{s.Function, other.Function}, "file.symlink"):
 		return "another function; file.symlink with force: true replaces a file, so take file.absent out"
+	case s.isTreeIn(other), other.isTreeIn(s):
+		return ""
 	case s.Function != other.Function:
 		return "another function"
 	case !reflect.DeepEqual(s.statement(), other.statement()):
 		return "other arguments"
 	}
 	return ""
+}
+
+// isTreeIn reports whether a state makes the files below the directory of another state, and no owner or mode that the
+// other one does not want.
+func (s *State) isTreeIn(other *State) bool {
+	tree, isTree := s.Args.(*FileRecurse)
+	dir, isDir := other.Args.(*FileDirectory)
+	if !isTree || !isDir {
+		return false
+	}
+	for _, what := range dir.Recurse {
+		if what == "mode" || what == "user" && tree.User != dir.User || what == "group" && tree.Group != dir.Group {
+			return false
+		}
+	}
+	agree := func(a, b string) bool { return a == "" || b == "" || fmt.Sprintf("%04s", a) == fmt.Sprintf("%04s", b) }
+	return agree(tree.User, dir.User) && agree(tree.Group, dir.Group) && agree(tree.DirMode, dir.Mode)
 }
 
 // statement returns the arguments of the state, secrets in plain text and modes with four digits. Those that only list

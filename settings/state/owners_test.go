@@ -17,6 +17,29 @@ func TestTwoStatesMayOwnAThingOfWhichTheySayTheSame(t *testing.T) {
 		{text: "a: {file.absent: {path: /a/b}}\nb: {file.absent: {path: /a/b}}\nc: {file.absent: {path: /a/b}}"},
 		{text: "a: {service.running: {name: nginx}}\nnginx: {service.running: {}}"},
 		{text: "a: {host.present: {names: [db, mail], ip: 10.0.0.1}}\ndb: {host.present: {ip: 10.0.0.1}}"},
+		{text: "/srv/x: {file.directory: {mode: '755', user: ada}}\nb: {file.recurse: {path: /srv/x, source: files/x, dir_mode: '0755'}}"},
+		{text: "b: {file.recurse: {path: /srv/x, source: files/x, user: ada}}\n/srv/x: {file.directory: {user: ada, recurse: [user]}}"},
+		{text: "/srv/x: {file.directory: {user: ada}}\na: {pip.installed: {name: x, venv: /srv/x}}\nb: {pip.installed: {name: y, venv: /srv/x}}"},
+		{
+			"/srv/x: {file.directory: {mode: '0750'}}\nb: {file.recurse: {path: /srv/x, source: files/x, dir_mode: '0755'}}",
+			"f.yaml:2:1: states.b: the path /srv/x belongs to the state /srv/x already (f.yaml:1:1), with another function",
+		},
+		{
+			"/srv/x: {file.directory: {user: ada, recurse: [user]}}\nb: {file.recurse: {path: /srv/x, source: files/x}}",
+			"f.yaml:2:1: states.b: the path /srv/x belongs to the state /srv/x already (f.yaml:1:1), with another function",
+		},
+		{
+			"/srv/x: {file.directory: {}}\nb: {file.recurse: {path: /srv/x, source: files/x}}\nc: {file.recurse: {path: /srv/x, source: files/y}}",
+			"f.yaml:3:1: states.c: the path /srv/x belongs to the state b already (f.yaml:2:1), with other arguments",
+		},
+		{
+			"b: {file.recurse: {path: /srv/x, source: files/x}}\n/srv/x: {file.directory: {mode: '0700'}}\nc: {file.directory: {path: /srv/x, mode: '0755'}}",
+			"f.yaml:3:1: states.c: the path /srv/x belongs to the state /srv/x already (f.yaml:2:1), with other arguments",
+		},
+		{
+			"a: {pip.installed: {name: x, venv: /srv/x}}\nb: {archive.extracted: {path: /srv/x, source: files/x.tar}}",
+			"f.yaml:2:1: states.b: the path /srv/x/. belongs to the state a already (f.yaml:1:1), with another function",
+		},
 		{
 			"a: {pkg.installed: {name: curl}}\nb: {pkg.installed: {name: curl, version: '8'}}",
 			"f.yaml:2:1: states.b: the package curl belongs to the state a already (f.yaml:1:1), with other arguments",

@@ -44,6 +44,9 @@ func (a *PipInstalled) Packages() (all []PythonPackage) {
 func (a *PipInstalled) setMain(name string) { setMainPackage(&a.Name, a.Names, name) }
 
 func (a *PipInstalled) owns() (all []resource) {
+	if a.Venv != "" {
+		all = append(all, resource{"path", a.Venv + "/.", true}) // another state may own the directory
+	}
 	for _, p := range a.Packages() {
 		all = append(all, resource{"Python package", PythonName(p.Name) + " in " + a.Venv, false})
 	}

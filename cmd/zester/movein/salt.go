@@ -2,17 +2,23 @@ package movein
 
 import (
 	"cmp"
+	"fmt"
 	"io/fs"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/seed-c01c3da5/zester/settings/sorting"
+	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 // SaltInput is what [Salt] reads.
 type SaltInput struct {
-	Hosts  []Minion
+	Hosts []Minion
+	// Target is the target here that selects these hosts and no others. Without it each target is a list, because the
+	// input does not show which hosts a glob or a fact selects too.
+	Target string
 	Roots  []fs.FS // the directories that Salt serves as salt://, the first first
 	Pushed fs.FS   // MINION/files/PATH, which the master has of cp.push; may be nil
 	Now    time.Time
@@ -39,6 +45,9 @@ type SaltResult struct {
 
 // Salt returns the config repo that does what Salt does.
 func Salt(in SaltInput) (SaltResult, error) {
+	if err := in.checkTarget(); err != nil {
+		return SaltResult{}, err
+	}
 	for _, h := range in.Hosts {
 		turnAround(h.Low)
 	}
@@ -54,11 +63,11 @@ func Salt(in SaltInput) (SaltResult, error) {
 		}
 		made[i] = minion{Minion: h, states: states}
 	}
-	files, err := groupStates(made)
+	files, err := groupStates(made, in.Target)
 	if err != nil {
 		return SaltResult{}, err
 	}
-	if files, err = schedules(files, made, src.hidden, in.Now, &report); err != nil {
+	if files, err = schedules(files, made, src.hidden, in, &report); err != nil {
 		return SaltResult{}, err
 	}
 	result := SaltResult{
@@ -68,6 +77,28 @@ func Salt(in SaltInput) (SaltResult, error) {
 	}
 	err = result.write(files, made)
 	return result, err
+}
+
+// checkTarget returns an error unless the target selects all hosts.
+func (in SaltInput) checkTarget() error {
+	if in.Target == "" {
+		return nil
+	}
+	expr, err := target.Parse(in.Target, target.Options{})
+	if err != nil {
+		return err
+	}
+	for i := range in.Hosts {
+		h := &in.Hosts[i]
+		facts := target.Facts{}
+		for name, value := range h.facts() {
+			facts[name] = strings.ToLower(value)
+		}
+		if !expr.Match(target.Peel{ID: target.PeelID(h.ID), Facts: facts}) {
+			return fmt.Errorf("the target %s does not select %s, which Salt printed states of", in.Target, h.ID)
+		}
+	}
+	return nil
 }
 
 // A minion is a host with its states, by declaration.

@@ -124,7 +124,7 @@ func (n *naming) attempt(h *Minion, at int, src *sources) attempt {
 	if err != nil {
 		return attempt{err: err}
 	}
-	if d.State == "cmd" && r.function == "cmd.run" && !isGuarded(fields, c.args) {
+	if d.State != "file" && r.function == "cmd.run" && !c.isDone && !isGuarded(fields, c.args) {
 		c.note("the command runs each time, and a test cannot tell what it may bring; onlyif, unless or creates says " +
 			"when it is needed")
 	}

@@ -111,7 +111,7 @@ func (s *sources) rendered(host, file string) ([]byte, bool) {
 // managed reads the content of a file.
 func managed(c *conversion) error {
 	for _, name := range []string{
-		"source_hash", "follow_symlinks", "contents_delimiter", "allow_empty",
+		"source_hash", "contents_delimiter", "allow_empty",
 		"contents_newline", "template", "defaults", "context", "dir_mode", "source_hash_name",
 	} {
 		defer delete(c.left, name)
@@ -130,6 +130,11 @@ func managed(c *conversion) error {
 		return err
 	} else if program != "" {
 		c.args["check"] = append(strings.Fields(program), "{}")
+	}
+	if follows, err := c.takeBool("follow_symlinks", false); err != nil {
+		return err
+	} else if follows {
+		c.note("follow_symlinks: a link at the path is replaced by the file; name the file that it leads to")
 	}
 	if c.twins() {
 		return nil

@@ -23,7 +23,7 @@ func TestThreeFormulasOfDifferentStyle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := Salt(SaltInput{Hosts: hosts, Roots: []fs.FS{os.DirFS("testdata/formulas/roots")}, Pushed: os.DirFS("testdata/formulas/pushed")})
+	r, err := Salt(SaltInput{Hosts: hosts, Target: "*", Roots: []fs.FS{os.DirFS("testdata/formulas/roots")}, Pushed: os.DirFS("testdata/formulas/pushed")})
 	if err != nil {
 		t.Fatal(err)
 	}

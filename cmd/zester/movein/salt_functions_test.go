@@ -128,6 +128,63 @@ var lines = []line{
       path: /srv/app/d
       clean: true
 `},
+	{"file.directory", "/srv/app/d", `"follow_symlinks": true`, `
+  id:
+    file.directory:
+      path: /srv/app/d
+      follow: true
+`},
+	{"file.blockreplace", "/etc/f", `"marker_start": "# a", "marker_end": "# b", "content": "x", "append_if_not_found": true, "show_changes": true`, `
+  id:
+    file.block:
+      path: /etc/f
+      content: |
+        x
+      begin: '# a'
+      end: '# b'
+`},
+	{"file.blockreplace", "/etc/f", `"source": "salt://a/b", "prepend_if_not_found": false, "append_newline": false`, `
+  id:
+    file.block:
+      path: /etc/f
+      content: |
+        b
+      begin: '#-- start managed zone --'
+      end: '#-- end managed zone --'
+`},
+	{"module.run", "service.restart", `"m_name": "nginx"`, `
+  id:
+    cmd.run:
+      argv:
+        - systemctl
+        - restart
+        - nginx
+`},
+	{"module.run", "id", `"service.reload": [{"name": "nginx"}], "onchanges": [{"group": "ops"}]`, `
+  id:
+    cmd.run:
+      argv:
+        - systemctl
+        - reload
+        - nginx
+    onchanges:
+      - ops
+`},
+	{"module.run", "cmd.run", `"cmd": "update-grub"`, `
+  id:
+    cmd.run:
+      command: update-grub
+`},
+	{"module.wait", "service.restart", `"kwargs": {"name": "nginx"}, "watch": [{"group": "ops"}]`, `
+  id:
+    cmd.run:
+      argv:
+        - systemctl
+        - restart
+        - nginx
+    onchanges:
+      - ops
+`},
 	{"file.recurse", "/srv/app/d", `"source": "salt://a", "file_mode": "0644", "dir_mode": 750, "clean": true, "include_empty": true`, `
   id:
     file.recurse:

@@ -21,9 +21,9 @@ type slsFile struct {
 
 // groupStates puts the states of hosts into files. What hosts have in common of an .sls file, up to the first
 // difference, is one file; the rest of it is a file for each group of hosts with equal states.
-func groupStates(hosts []minion) ([]*slsFile, error) {
+func groupStates(hosts []minion, all string) ([]*slsFile, error) {
 	var files []*slsFile
-	t := minionTargets(hosts)
+	t := minionTargets(hosts, all)
 	refs := map[string]bool{}
 	for _, sls := range slsOf(hosts) {
 		texts, states, members := map[int][]string{}, map[int][]made{}, map[int]bool{}
@@ -158,15 +158,20 @@ var grains = map[string]string{
 // machines are Go's names of processors.
 var machines = map[string]string{"x86_64": "amd64", "aarch64": "arm64", "i686": "386", "armv7l": "arm"}
 
-func minionTargets(hosts []minion) *targets {
-	all := make([]HostFacts, len(hosts))
-	for i, h := range hosts {
-		facts := map[string]string{}
-		for _, fact := range FactNames {
-			facts[fact], _ = h.Grains[grains[fact]].(string)
-		}
-		facts["arch"] = machines[facts["arch"]]
-		all[i] = HostFacts{ID: h.ID, Facts: facts}
+// facts returns the facts of a host that its grains say.
+func (h *Minion) facts() map[string]string {
+	facts := map[string]string{}
+	for _, fact := range FactNames {
+		facts[fact], _ = h.Grains[grains[fact]].(string)
 	}
-	return newTargets(all, "*")
+	facts["arch"] = machines[facts["arch"]]
+	return facts
+}
+
+func minionTargets(hosts []minion, all string) *targets {
+	known := make([]HostFacts, len(hosts))
+	for i, h := range hosts {
+		known[i] = HostFacts{ID: h.ID, Facts: h.facts()}
+	}
+	return newTargets(known, all)
 }

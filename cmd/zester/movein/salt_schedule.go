@@ -312,8 +312,8 @@ func (j *job) switches() error {
 }
 
 // schedules returns a file for each group of hosts with equal entries.
-func schedules(files []*slsFile, hosts []minion, hidden secrets, now time.Time, report *tally) ([]*slsFile, error) {
-	t := minionTargets(hosts)
+func schedules(files []*slsFile, hosts []minion, hidden secrets, in SaltInput, report *tally) ([]*slsFile, error) {
+	t := minionTargets(hosts, in.Target)
 	groups := map[string]*slsFile{}
 	var out []*slsFile
 	for i, h := range hosts {
@@ -325,7 +325,7 @@ func schedules(files []*slsFile, hosts []minion, hidden secrets, now time.Time, 
 			}
 			return all
 		}
-		entries, err := entriesOf(h, refs, hidden, now, report)
+		entries, err := entriesOf(h, refs, hidden, in.Now, report)
 		if err != nil {
 			return nil, err
 		}

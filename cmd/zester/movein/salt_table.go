@@ -60,6 +60,7 @@ var rules = map[string]rule{
 	"file.directory": {function: "file.directory", main: "path", args: map[string]argument{
 		"user": {"user", asText}, "group": {"group", asText}, "makedirs": {"makedirs", asBool},
 		"mode": {"mode", asMode}, "file_mode": {"file_mode", asMode},
+		"follow_symlinks": {"follow", asBool},
 	}, before: directory},
 	"file.recurse": {function: "file.recurse", main: "path", args: map[string]argument{
 		"user": {"user", asText}, "group": {"group", asText}, "file_mode": {"file_mode", asMode},
@@ -81,6 +82,9 @@ var rules = map[string]rule{
 	"file.keyvalue":       {function: "file.line", main: "path", before: keyValue},
 	"file.comment":        {function: "file.replace", main: "path", before: commented},
 	"file.uncomment":      {function: "file.replace", main: "path", before: uncommented},
+	"file.blockreplace":   {function: "file.block", main: "path", before: blockReplaced},
+	"module.run":          {function: "cmd.run", before: module},
+	"module.wait":         {function: "cmd.run", before: module},
 	"pkg.installed":       {function: "pkg.installed", main: "name", args: packages, before: names},
 	"pkg.latest":          {function: "pkg.latest", main: "name", args: packages, before: names},
 	"pkg.removed":         {function: "pkg.removed", main: "name", before: names},

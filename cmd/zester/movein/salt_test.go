@@ -36,7 +36,7 @@ func fleet(t *testing.T) SaltInput {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return SaltInput{Hosts: hosts, Roots: []fs.FS{os.DirFS("testdata/roots")}}
+	return SaltInput{Hosts: hosts, Target: "*", Roots: []fs.FS{os.DirFS("testdata/roots")}}
 }
 
 // TestStatesWithTheShapesOfFormulas compares the whole repo with what was read and approved by a person.
@@ -211,16 +211,35 @@ func TestHostsThatDiffer(t *testing.T) {
 		h.ID, h.Grains = id, map[string]any{"os": map[string]string{"d": "Debian", "u": "Ubuntu"}[id[:1]]}
 		in.Hosts = append(in.Hosts, h)
 	}
-	r, err := Salt(in)
-	if err != nil {
-		t.Fatal(err)
+	for target, want := range map[string]string{
+		"*":             "base:\n  '*':\n    - a\n  G@os:ubuntu:\n    - a-ubuntu\n",
+		"[du]*":         "base:\n  '[du]*':\n    - a\n  '[du]* and G@os:ubuntu':\n    - a-ubuntu\n",
+		"d* or L@u1,u2": "base:\n  d* or L@u1,u2:\n    - a\n  (d* or L@u1,u2) and G@os:ubuntu:\n    - a-ubuntu\n",
+		"":              "base:\n  L@d1,d2,u1,u2:\n    - a\n  L@u1,u2:\n    - a-2-hosts\n",
+	} {
+		in.Target = target
+		r, err := Salt(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := string(r.Files["top.yaml"]); got != want {
+			t.Errorf("%q: top.yaml is\n%s\nwant\n%s", target, got, want)
+		}
+		for name, text := range r.Files {
+			if name != "settings/a.yaml" && strings.Contains(string(text), "pkg.installed") {
+				t.Errorf("the file of some hosts repeats what all have:\n%s", text)
+			}
+		}
 	}
-	const want = "base:\n  '*':\n    - a\n  G@os:ubuntu:\n    - a-ubuntu\n"
-	if got := string(r.Files["top.yaml"]); got != want {
-		t.Errorf("top.yaml is\n%s\nwant\n%s", got, want)
-	}
-	if got := string(r.Files["settings/a-ubuntu.yaml"]); strings.Contains(got, "pkg.installed") {
-		t.Errorf("the file of some hosts repeats what all have:\n%s", got)
+	for target, want := range map[string]string{
+		"u*":          "the target u* does not select d1, which Salt printed states of",
+		"G@os:debian": "the target G@os:debian does not select u1, which Salt printed states of",
+		"N@web":       "N@web",
+	} {
+		in.Target = target
+		if _, err := Salt(in); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", target, err, want)
+		}
 	}
 }
 

@@ -437,6 +437,7 @@ func TestBlocks(t *testing.T) {
 		{"replaces", "a\n# BEGIN m\nold\n# END m\nb", "content: new, marker: m", "a\n# BEGIN m\nnew\n# END m\nb"},
 		{"absent", "a\n# BEGIN m\nold\n# END m", "absent: true, marker: m", "a\n"},
 		{"absent already", "a", "absent: true, marker: m", "a"},
+		{"lines of Salt", "a\n#-- start\nold\n#-- end\nb\n", "content: x, begin: '#-- start', end: '#-- end'", "a\n#-- start\nx\n#-- end\nb\n"},
 		{"comments of INI", "a\n", "content: x, marker: m, prefix: ';'", "a\n; BEGIN m\nx\n; END m\n"},
 		{"comments of XML", "<a/>\n", "content: <b/>, marker: m, prefix: <!--, suffix: -->", "<a/>\n<!-- BEGIN m -->\n<b/>\n<!-- END m -->\n"},
 		{"line breaks of Windows", "a\r\n", "content: \"x\\ny\", marker: m", "a\r\n# BEGIN m\r\nx\r\ny\r\n# END m\r\n"},

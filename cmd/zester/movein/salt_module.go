@@ -1,0 +1,151 @@
+package movein
+
+import (
+	"slices"
+	"strings"
+)
+
+// noEffect are functions of modules that change nothing on a host, or that nothing needs here, with the reason.
+var noEffect = map[string]string{
+	"test.ping": "it changes nothing", "test.true": "it changes nothing", "test.nop": "it changes nothing",
+	"saltutil.refresh_pillar": "peels get settings at once", "saltutil.sync_all": "peels get settings at once",
+	"saltutil.refresh_modules": "peels get settings at once", "mine.update": "there is no mine",
+	"saltutil.refresh_grains":  "facts are read again by themselves",
+	"saltutil.sync_grains":     "facts are read again by themselves",
+	"service.systemctl_reload": "a run of states has systemd read changed units again",
+	"systemd.daemon_reload":    "a run of states has systemd read changed units again",
+	"pkg.refresh_db":           "lists of packages are read again when they are old",
+}
+
+// ofServices are functions of the module service with what systemctl calls them.
+var ofServices = map[string]string{
+	"service.restart": "restart", "service.reload": "reload", "service.force_reload": "reload-or-restart",
+	"service.start": "start", "service.stop": "stop", "service.enable": "enable", "service.disable": "disable",
+}
+
+// module reads a call of a function of a module of Salt. Both forms are read: the function as the name, and as a key.
+func module(c *conversion) error {
+	name, args, err := c.call()
+	if err != nil {
+		return err
+	}
+	if why, ok := noEffect[name]; ok {
+		c.isDone = true
+		c.note(name + " is left out: " + why)
+		return nil
+	}
+	verb, isService := ofServices[name]
+	if !isService && name != "cmd.run" {
+		return refuse("the function %s of a module", name)
+	}
+	if len(args) != 1 || args[0] == "" {
+		return refuse("the function %s of a module, with other arguments than one", name)
+	}
+	if isService {
+		c.args["argv"] = []string{"systemctl", verb, args[0]}
+		return nil
+	}
+	c.args["command"] = args[0]
+	return nil
+}
+
+// call takes the function that a declaration calls, and the values of its arguments.
+func (c *conversion) call() (name string, args []string, err error) {
+	name = c.Name
+	var given []any
+	for key, value := range c.left {
+		if strings.Contains(key, ".") {
+			if name != c.Name || c.Name != c.ID && strings.Contains(c.Name, ".") {
+				return "", nil, refuse("a declaration with several functions of modules")
+			}
+			name = key
+			given = append(given, value)
+			delete(c.left, key)
+		}
+	}
+	for _, key := range []string{"m_name", "args", "kwargs", "func", "cmd"} {
+		if value, ok := c.take(key); ok {
+			given = append(given, value)
+		}
+	}
+	for len(given) > 0 {
+		value := given[0]
+		given = given[1:]
+		switch v := value.(type) {
+		case nil:
+		case []any:
+			given = slices.Concat(v, given)
+		case map[string]any:
+			if len(v) != 1 || v["name"] == nil && v["cmd"] == nil && v["m_name"] == nil {
+				return "", nil, refuse("the function %s of a module, with other arguments than one", name)
+			}
+			for _, one := range v {
+				given = append(given, one)
+			}
+		default:
+			args = append(args, plain(v))
+		}
+	}
+	return name, args, nil
+}
+
+// blockReplaced reads a block between two lines.
+func blockReplaced(c *conversion) error {
+	for _, d := range c.host.Low {
+		if d.Function() == "file.accumulated" && d.args["filename"] == c.Name {
+			return refuse("a block with parts of file.accumulated")
+		}
+	}
+	c.args["begin"], c.args["end"] = "#-- start managed zone --", "#-- end managed zone --"
+	for argument, here := range map[string]string{"marker_start": "begin", "marker_end": "end"} {
+		if marker, err := c.takeText(argument); err != nil {
+			return err
+		} else if marker != "" {
+			c.args[here] = marker
+		}
+	}
+	content, err := c.takeText("content")
+	if err != nil {
+		return err
+	}
+	if value, ok := c.take("source"); ok {
+		if c.left["template"] != nil {
+			return refuse("argument template: a block from a template")
+		}
+		_, text, err := c.source.find(value)
+		if err != nil {
+			return err
+		}
+		content += string(text)
+	}
+	for _, name := range []string{"show_changes", "source_hash"} {
+		delete(c.left, name)
+	}
+	return c.endOfBlock(content)
+}
+
+// endOfBlock reads how the block ends, and where a missing one is made.
+func (c *conversion) endOfBlock(content string) error {
+	ends := content == "" || strings.HasSuffix(content, "\n")
+	switch newline, isBool := c.left["append_newline"].(bool); {
+	case !isBool && !ends, newline && !ends:
+		content += "\n"
+	case newline:
+		content += "\n" // Salt adds it to each content
+	case isBool && !ends:
+		return refuse("argument append_newline: false, and the content has no end of a line")
+	}
+	delete(c.left, "append_newline")
+	c.args["content"] = content
+	appends, err := c.takeBool("append_if_not_found", false)
+	if err != nil {
+		return err
+	}
+	if !appends && c.left["prepend_if_not_found"] != true {
+		c.note("a block that is missing is added at the end of the file; Salt fails without append_if_not_found")
+	}
+	if c.left["prepend_if_not_found"] == false {
+		delete(c.left, "prepend_if_not_found")
+	}
+	return nil
+}
