@@ -19,8 +19,8 @@
 //
 // # While one looks on
 //
-// One tab of a browser follows /events, which names the parts that changed; package live knows them. Each visible tab
-// then asks for those of its page by ?part=. So a new part needs its sources in package live, which a test holds.
+// One tab of a browser follows /events, which names the parts that changed; a watch knows them. Each visible tab then
+// asks for those of its page by ?part=. So a new part needs its sources in live.go, which a test holds.
 package console
 
 import (
@@ -44,7 +44,6 @@ import (
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
-	"github.com/seed-c01c3da5/zester/master/console/live"
 	"github.com/seed-c01c3da5/zester/master/console/page"
 	"github.com/seed-c01c3da5/zester/master/login"
 	"github.com/seed-c01c3da5/zester/master/rest/bounds"
@@ -88,7 +87,7 @@ type Console struct {
 	kept    kept
 	counts  counts
 	metrics metrics
-	live    *live.Watch
+	live    *watch
 	access  access
 }
 
@@ -110,7 +109,7 @@ func New(o Options) *Console {
 		asked:   bounds.NewLimiter[string](requestsPerSecond, requestsAtOnce),
 		streams: bounds.NewCounter(maxStreams),
 		metrics: newMetrics(),
-		live:    live.New(live.Options{Conn: o.Conn, Ask: o.For(watcher)}),
+		live:    newWatch(watchOptions{Conn: o.Conn, Ask: o.For(watcher)}),
 	}
 	c.mux.HandleFunc("GET /events", c.events)
 	c.mux.HandleFunc("GET /assets/{hash}/{name}", serveAsset)

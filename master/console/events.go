@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/seed-c01c3da5/zester/master/console/live"
 	"github.com/seed-c01c3da5/zester/master/rest/bounds"
 )
 
@@ -51,7 +50,7 @@ func (c *Console) events(w http.ResponseWriter, r *http.Request) {
 
 // follow returns why the stream ended.
 func (c *Console) follow(r *http.Request, s stream) error {
-	var seen live.Versions
+	var seen versions
 	sent := map[string]uint64{}
 	for {
 		wait, cancel := context.WithTimeout(r.Context(), pingEvery)

@@ -13,7 +13,6 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
-	"github.com/seed-c01c3da5/zester/master/console/live"
 	"github.com/seed-c01c3da5/zester/master/console/page"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/status"
@@ -42,7 +41,7 @@ func sends(t *testing.T, o order, form url.Values) *httptest.ResponseRecorder {
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	r.Header.Set("Accept", "text/html")
 	w := httptest.NewRecorder()
-	c := &Console{o: Options{Log: slog.New(slog.DiscardHandler)}, live: &live.Watch{}, metrics: newMetrics()}
+	c := &Console{o: Options{Log: slog.New(slog.DiscardHandler)}, live: &watch{}, metrics: newMetrics()}
 	c.carryOut(&visit{w: w, r: r, session: &api.Session{User: "ann", Role: grants.RoleOperator}}, o)
 	return w
 }
@@ -136,7 +135,7 @@ func TestARefreshMakesNoForm(t *testing.T) {
 		made++
 		return &shown{body: page.Confirm(page.Form{Title: "Run it?"})}, nil
 	}
-	c := &Console{o: Options{Log: slog.New(slog.DiscardHandler)}, live: &live.Watch{}, metrics: newMetrics()}
+	c := &Console{o: Options{Log: slog.New(slog.DiscardHandler)}, live: &watch{}, metrics: newMetrics()}
 	for _, row := range []struct {
 		role         grants.Role
 		query        string

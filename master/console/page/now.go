@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/seed-c01c3da5/zester/master/api"
-	"github.com/seed-c01c3da5/zester/master/console/draw"
 	"github.com/seed-c01c3da5/zester/master/console/view"
 	"github.com/seed-c01c3da5/zester/master/coverage/cause"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
@@ -124,15 +123,15 @@ func calm(v *view.Now) string {
 }
 
 // DayOf returns the day of the fleet as a picture.
-func DayOf(ctx context.Context, v *view.Now) *draw.Day {
-	d := &draw.Day{Zone: env(ctx).Zone}
+func DayOf(ctx context.Context, v *view.Now) *Day {
+	d := &Day{Zone: env(ctx).Zone}
 	if v.Day.Value == nil {
 		return d
 	}
 	d.Now = v.Day.Value.Now
 	d.Hours = hoursOf(v.Day.Value.Hours)
 	for _, h := range v.Day.Value.Ahead {
-		d.Ahead = append(d.Ahead, draw.Ahead{At: h.At, Expected: h.Expected})
+		d.Ahead = append(d.Ahead, Ahead{At: h.At, Expected: h.Expected})
 	}
 	if v.History.Value == nil {
 		return d
@@ -140,12 +139,12 @@ func DayOf(ctx context.Context, v *view.Now) *draw.Day {
 	suspect := v.Suspect()
 	for i := len(v.History.Value.Attempts) - 1; i >= 0; i-- {
 		a := &v.History.Value.Attempts[i]
-		k := draw.Commit{Name: Visible(Short(string(a.Commit))), Steps: stepsOf(a)}
+		k := DayCommit{Name: Visible(Short(string(a.Commit))), Steps: stepsOf(a)}
 		switch {
 		case suspect != nil && suspect.Commit == a.Commit:
-			k.State = draw.Suspect
+			k.State = Suspect
 		case a.Outcome == status.OutcomeRejected:
-			k.State = draw.Refused
+			k.State = Refused
 		}
 		d.Commits = append(d.Commits, k)
 	}
@@ -153,29 +152,29 @@ func DayOf(ctx context.Context, v *view.Now) *draw.Day {
 }
 
 // stepsOf returns which share of its peels a commit had reached over time. Without waves all peels get it at once.
-func stepsOf(a *status.Attempt) (list []draw.Step) {
+func stepsOf(a *status.Attempt) (list []Step) {
 	for i := range a.Steps {
 		w := &a.Steps[i]
 		if w.Began.IsZero() || w.Changes == 0 {
 			continue
 		}
-		list = append(list, draw.Step{At: w.Began, Share: float64(w.Peels) / float64(w.Changes)})
+		list = append(list, Step{At: w.Began, Share: float64(w.Peels) / float64(w.Changes)})
 		if i == len(a.Steps)-1 && !w.Passed.IsZero() {
-			list = append(list, draw.Step{At: w.Passed, Share: 1})
+			list = append(list, Step{At: w.Passed, Share: 1})
 		}
 	}
 	if len(list) == 0 {
-		list = append(list, draw.Step{At: a.Began, Share: 1})
+		list = append(list, Step{At: a.Began, Share: 1})
 	}
 	if a.Outcome == status.OutcomeRolledBack {
-		list = append(list, draw.Step{At: a.Ended})
+		list = append(list, Step{At: a.Ended})
 	}
 	return list
 }
 
-func hoursOf(hours []api.TimelineHour) (list []draw.Hour) {
+func hoursOf(hours []api.TimelineHour) (list []Hour) {
 	for _, h := range hours {
-		list = append(list, draw.Hour{
+		list = append(list, Hour{
 			At: h.At, Expected: h.Expected, Ran: h.Ran, Failed: h.Failed, Missed: h.Missed, Unknown: h.Unknown,
 		})
 	}
@@ -189,11 +188,11 @@ var tallyOrder = []verdict.Kind{
 }
 
 // peelsMeter returns the peels by their worst problem.
-func peelsMeter(p *api.Tally) (m draw.Meter) {
+func peelsMeter(p *api.Tally) (m Meter) {
 	for _, kind := range tallyOrder {
-		m = append(m, draw.Piece{Class: "f-" + meterTone(kind), Word: problemWord(kind), N: p.By[kind]})
+		m = append(m, Piece{Class: "f-" + meterTone(kind), Word: problemWord(kind), N: p.By[kind]})
 	}
-	return append(m, draw.Piece{Class: "m-ok", Word: "well", N: p.Well})
+	return append(m, Piece{Class: "m-ok", Word: "well", N: p.Well})
 }
 
 // meterTone returns the class of a piece of a meter.
@@ -209,16 +208,16 @@ func meterTone(k verdict.Kind) string {
 func entryHref(name string) string { return "/entries/" + url.PathEscape(name) }
 
 // laneOf returns the lane of an entry.
-func laneOf(v *api.Timeline, row *api.CoverageRow) *draw.Lane {
-	l := &draw.Lane{Now: v.Now, Hours: hoursOf(v.Entries[row.Entry])}
+func laneOf(v *api.Timeline, row *api.CoverageRow) *Lane {
+	l := &Lane{Now: v.Now, Hours: hoursOf(v.Entries[row.Entry])}
 	l.Until = v.Now.Add(v.Now.Sub(v.From) / 8)
 	if row.Finding != nil && hasCommit(row.Finding) {
 		l.Words = Visible(row.Entry + ": " + row.Finding.Text)
 		return l
 	}
 	l.Words = fmt.Sprintf("%s: %s of %s ran, %s failed, %s missed, %s unknown",
-		Visible(row.Entry), draw.Count(row.Ran), draw.Count(row.Expected),
-		draw.Count(row.Failed), draw.Count(row.Missed), draw.Count(row.Unknown))
+		Visible(row.Entry), thousands(row.Ran), thousands(row.Expected),
+		thousands(row.Failed), thousands(row.Missed), thousands(row.Unknown))
 	return l
 }
 
@@ -226,11 +225,11 @@ func laneOf(v *api.Timeline, row *api.CoverageRow) *draw.Lane {
 func rowTrouble(r *api.CoverageRow) (Tone, string) {
 	switch {
 	case r.Failed > 0:
-		return Fail, draw.Count(r.Failed) + " failed"
+		return Fail, thousands(r.Failed) + " failed"
 	case r.Missed > 0:
-		return Late, draw.Count(r.Missed) + " missed"
+		return Late, thousands(r.Missed) + " missed"
 	case r.Unknown > 0:
-		return Silent, draw.Count(r.Unknown) + " unknown"
+		return Silent, thousands(r.Unknown) + " unknown"
 	}
 	return Ok, ""
 }
@@ -354,12 +353,12 @@ var decisions = map[api.WaitingKind]decision{
 func commitHref(w api.Waiting) string { return "/commits/" + url.PathEscape(string(w.Commit)) }
 
 // HeatOf returns the load of the days to come as a table.
-func HeatOf(ctx context.Context, l *api.Load) *draw.Heat {
+func HeatOf(ctx context.Context, l *api.Load) *Heat {
 	runs := make([]float64, 0, len(l.Hours))
 	for _, h := range l.Hours {
 		runs = append(runs, h.Runs)
 	}
-	h := draw.HeatOf(l.From.In(env(ctx).Zone), runs)
+	h := heatOf(l.From.In(env(ctx).Zone), runs)
 	h.Words = heatUnit(h.Unit) + " that start in each hour of the next 7 days"
 	return h
 }

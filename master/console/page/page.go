@@ -6,6 +6,9 @@
 //
 //	go tool -modfile=.ci/tools.mod templ generate -path master/console/page
 //
+// Pictures are SVG that [Day.SVG], [Lane.SVG] and [Meter.SVG] write. Attributes place them, and classes of the style
+// sheet colour them. What a picture shows is in words too, in its desc or its label.
+//
 // Guarantees: templ escapes every text; there is no style attribute, no script and no handler in the HTML, which the
 // Content-Security-Policy would refuse; what programs print goes through [Visible].
 package page

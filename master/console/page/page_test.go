@@ -3,7 +3,6 @@ package page_test
 import (
 	"bytes"
 	"context"
-	"flag"
 	"os"
 	"path/filepath"
 	"strings"
@@ -24,7 +23,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-var update = flag.Bool("update", false, "write the pages as they are to testdata")
+var update = page.Update
 
 var now = time.Date(2026, 11, 24, 14, 32, 0, 0, time.UTC)
 

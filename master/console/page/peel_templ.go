@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/master/api"
-	"github.com/seed-c01c3da5/zester/master/console/draw"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/settings/status"
 )
@@ -497,7 +496,7 @@ func peelEntry(v *api.PeelDetail, e *api.PeelEntry) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var20 string
-		templ_7745c5c3_Var20, templ_7745c5c3_Err = templ.JoinStringErrs(draw.Count(e.Ran))
+		templ_7745c5c3_Var20, templ_7745c5c3_Err = templ.JoinStringErrs(thousands(e.Ran))
 		if templ_7745c5c3_Err != nil {
 			return templ.Error{Err: templ_7745c5c3_Err, FileName: `peel.templ`, Line: 123, Col: 37}
 		}
@@ -510,7 +509,7 @@ func peelEntry(v *api.PeelDetail, e *api.PeelEntry) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var21 string
-		templ_7745c5c3_Var21, templ_7745c5c3_Err = templ.JoinStringErrs(draw.Count(e.Expected))
+		templ_7745c5c3_Var21, templ_7745c5c3_Err = templ.JoinStringErrs(thousands(e.Expected))
 		if templ_7745c5c3_Err != nil {
 			return templ.Error{Err: templ_7745c5c3_Err, FileName: `peel.templ`, Line: 124, Col: 42}
 		}

@@ -13,7 +13,6 @@ import (
 	"strings"
 
 	"github.com/seed-c01c3da5/zester/master/api"
-	"github.com/seed-c01c3da5/zester/master/console/draw"
 	"github.com/seed-c01c3da5/zester/master/console/view"
 )
 
@@ -208,7 +207,7 @@ func Timeline(v *view.Timeline, request string) templ.Component {
 }
 
 // heat is a table of days and hours, whose grounds are darker the more runs start.
-func heat(h *draw.Heat) templ.Component {
+func heat(h *Heat) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -507,7 +506,7 @@ func lane(t *api.Timeline, r *api.CoverageRow) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var25 string
-		templ_7745c5c3_Var25, templ_7745c5c3_Err = templ.JoinStringErrs(draw.Count(r.Ran))
+		templ_7745c5c3_Var25, templ_7745c5c3_Err = templ.JoinStringErrs(thousands(r.Ran))
 		if templ_7745c5c3_Err != nil {
 			return templ.Error{Err: templ_7745c5c3_Err, FileName: `timeline.templ`, Line: 98, Col: 41}
 		}
@@ -520,7 +519,7 @@ func lane(t *api.Timeline, r *api.CoverageRow) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var26 string
-		templ_7745c5c3_Var26, templ_7745c5c3_Err = templ.JoinStringErrs(draw.Count(r.Expected))
+		templ_7745c5c3_Var26, templ_7745c5c3_Err = templ.JoinStringErrs(thousands(r.Expected))
 		if templ_7745c5c3_Err != nil {
 			return templ.Error{Err: templ_7745c5c3_Err, FileName: `timeline.templ`, Line: 98, Col: 75}
 		}
@@ -749,7 +748,7 @@ func Entry(v *view.Entry) templ.Component {
 				}()
 			}
 			ctx = templ.InitializeContext(ctx)
-			templ_7745c5c3_Err = day(&draw.Day{Now: v.Hours.Value.Now, Hours: hoursOf(v.Hours.Value.Entries[v.Name]), Zone: env(ctx).Zone}).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = day(&Day{Now: v.Hours.Value.Now, Hours: hoursOf(v.Hours.Value.Entries[v.Name]), Zone: env(ctx).Zone}).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -860,7 +859,7 @@ func coverageRow(entry string, r *api.CoverageRow) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var41 string
-		templ_7745c5c3_Var41, templ_7745c5c3_Err = templ.JoinStringErrs(draw.Count(r.Ran))
+		templ_7745c5c3_Var41, templ_7745c5c3_Err = templ.JoinStringErrs(thousands(r.Ran))
 		if templ_7745c5c3_Err != nil {
 			return templ.Error{Err: templ_7745c5c3_Err, FileName: `timeline.templ`, Line: 172, Col: 37}
 		}
@@ -873,7 +872,7 @@ func coverageRow(entry string, r *api.CoverageRow) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var42 string
-		templ_7745c5c3_Var42, templ_7745c5c3_Err = templ.JoinStringErrs(draw.Count(r.Expected))
+		templ_7745c5c3_Var42, templ_7745c5c3_Err = templ.JoinStringErrs(thousands(r.Expected))
 		if templ_7745c5c3_Err != nil {
 			return templ.Error{Err: templ_7745c5c3_Err, FileName: `timeline.templ`, Line: 173, Col: 42}
 		}

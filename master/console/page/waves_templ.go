@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/seed-c01c3da5/zester/master/console/draw"
 	"github.com/seed-c01c3da5/zester/master/console/view"
 	"github.com/seed-c01c3da5/zester/settings/status"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
@@ -377,8 +376,8 @@ func waveFailures(w status.Wave) string {
 }
 
 // waveMeter shows what the peels of a wave do with the revision.
-func waveMeter(w status.Wave) draw.Meter {
-	return draw.Meter{
+func waveMeter(w status.Wave) Meter {
+	return Meter{
 		{Class: "f-ok", Word: "applied", N: w.Applied},
 		{Class: "f-fail", Word: "failing", N: w.Failing},
 		{Class: "f-move", Word: "have not applied it", N: max(0, w.Peels-w.Applied-w.Failing)},

@@ -1,4 +1,4 @@
-package draw
+package page
 
 import (
 	"testing"
@@ -11,7 +11,7 @@ func TestTheLoadIsATableOfDays(t *testing.T) {
 		runs[i] = 60_000
 	}
 	runs[0], runs[1], runs[12] = 0, 50, 94_000
-	h := HeatOf(noon, runs)
+	h := heatOf(noon, runs)
 	if h.Unit != 1000 || len(h.Days) != 8 || len(h.Columns) != 24 {
 		t.Fatalf("%+v", h)
 	}
@@ -40,7 +40,7 @@ func TestTheLoadOfADayOf25Hours(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := HeatOf(time.Date(2026, 10, 25, 0, 0, 0, 0, london), []float64{1, 2, 3, 4, 5})
+	h := heatOf(time.Date(2026, 10, 25, 0, 0, 0, 0, london), []float64{1, 2, 3, 4, 5})
 	cells := h.Days[0].Cells
 	if len(h.Days) != 1 || cells[1].Text != "5" || cells[2].Text != "4" || cells[4].Level != -1 {
 		t.Errorf("%+v", h)

@@ -1,4 +1,4 @@
-package draw
+package page
 
 import (
 	"cmp"
@@ -16,7 +16,7 @@ type Day struct {
 	Hours   []Hour // from the oldest to the present one
 	Now     time.Time
 	Ahead   []Ahead // the hours after the present one
-	Commits []Commit
+	Commits []DayCommit
 	Zone    *time.Location
 }
 
@@ -32,8 +32,8 @@ type Ahead struct {
 	Expected uint64
 }
 
-// A Commit is a revision on its way to the fleet.
-type Commit struct {
+// A DayCommit is a revision on its way to the fleet.
+type DayCommit struct {
 	Name  string // short
 	State CommitState
 	Steps []Step // in order of time
@@ -42,7 +42,7 @@ type Commit struct {
 // A CommitState says how a commit is drawn.
 type CommitState int
 
-// The states of a [Commit].
+// The states of a [DayCommit].
 const (
 	Good    CommitState = iota
 	Suspect             // a problem follows it
@@ -140,8 +140,8 @@ func (d *Day) Total() string {
 	}
 	sum, _ := d.sum()
 	return fmt.Sprintf("%s runs were expected since %s, and %s ran: %s failed, %s missed, %s unknown.",
-		Count(sum.Expected), d.clock(d.Hours[0].At, "Mon 15:04"), Count(sum.Ran),
-		Count(sum.Failed), Count(sum.Missed), Count(sum.Unknown))
+		thousands(sum.Expected), d.clock(d.Hours[0].At, "Mon 15:04"), thousands(sum.Ran),
+		thousands(sum.Failed), thousands(sum.Missed), thousands(sum.Unknown))
 }
 
 // Words says in one or more sentences what the day shows.
@@ -151,7 +151,7 @@ func (d *Day) Words() string {
 	b.WriteString(d.Total())
 	if n := worst.Failed + worst.Missed; n > 0 {
 		fmt.Fprintf(&b, " The worst hour began at %s: %s failed, %s missed.",
-			d.clock(worst.At, "15:04"), Count(worst.Failed), Count(worst.Missed))
+			d.clock(worst.At, "15:04"), thousands(worst.Failed), thousands(worst.Missed))
 	}
 	for _, k := range d.Commits {
 		if k.State == Suspect && len(k.Steps) > 0 {
@@ -322,13 +322,13 @@ func (d *Day) suspect(c *canvas) {
 // flags names the newest commits above the ribbon, in two rows so that neighbours do not touch.
 func (d *Day) flags(c *canvas) {
 	a := d.axis()
-	var shown []Commit
+	var shown []DayCommit
 	for _, k := range d.Commits {
 		if len(k.Steps) > 0 && !k.Steps[0].At.Before(a.from) {
 			shown = append(shown, k)
 		}
 	}
-	sorting.Stable(shown, func(x, y Commit) int { return x.Steps[0].At.Compare(y.Steps[0].At) })
+	sorting.Stable(shown, func(x, y DayCommit) int { return x.Steps[0].At.Compare(y.Steps[0].At) })
 	shown = shown[max(0, len(shown)-maxFlags):]
 	now, labelled := a.at(d.Now), [2]float64{-labelWidth, -labelWidth} // where the last label of each row is
 	for i, k := range shown {
@@ -360,7 +360,7 @@ func (d *Day) flags(c *canvas) {
 }
 
 // isNearSuspect reports whether the label of a commit would touch the label of a suspect in the same row.
-func isNearSuspect(shown []Commit, i int, a axis) bool {
+func isNearSuspect(shown []DayCommit, i int, a axis) bool {
 	x := a.at(shown[i].Steps[0].At)
 	for j, k := range shown {
 		if k.State == Suspect && j%2 == i%2 && math.Abs(a.at(k.Steps[0].At)-x) < labelWidth {

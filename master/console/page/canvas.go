@@ -1,10 +1,4 @@
-// Package draw makes the pictures of the console as SVG: [Day.SVG], [Lane.SVG] and [Meter.SVG]. It is pure, so equal
-// input gives equal bytes.
-//
-// A picture has no style attribute and no script, so that the strictest Content-Security-Policy holds: it is placed by
-// attributes, and classes of the style sheet colour it. What it shows is in words too, in its desc or its label. All
-// texts are escaped.
-package draw
+package page
 
 import (
 	"fmt"
@@ -38,8 +32,8 @@ func (a axis) at(t time.Time) float64 {
 	return min(max(share, 0), 100)
 }
 
-// Count writes a number with commas between its thousands.
-func Count[N int | uint64](n N) string {
+// thousands writes a number with commas between its thousands.
+func thousands[N int | uint64](n N) string {
 	s := strconv.FormatUint(uint64(max(n, 0)), 10)
 	for i := len(s) - 3; i > 0; i -= 3 {
 		s = s[:i] + "," + s[i:]

@@ -1,4 +1,4 @@
-package draw
+package page
 
 import (
 	"fmt"
@@ -40,9 +40,9 @@ const (
 	dayHours    = 24
 )
 
-// HeatOf returns the table of hours that follow each other. A day has 24 columns also where the clock is changed: two
+// heatOf returns the table of hours that follow each other. A day has 24 columns also where the clock is changed: two
 // hours of one name are added up.
-func HeatOf(from time.Time, runs []float64) *Heat {
+func heatOf(from time.Time, runs []float64) *Heat {
 	h := &Heat{Unit: 1}
 	for i := range dayHours {
 		h.Columns = append(h.Columns, fmt.Sprintf("%02d", i))

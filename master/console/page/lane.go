@@ -1,4 +1,4 @@
-package draw
+package page
 
 import (
 	"fmt"
@@ -150,7 +150,7 @@ func (m Meter) SVG() string {
 			if words != "" {
 				words += ", "
 			}
-			words += fmt.Sprintf("%s %s", Count(p.N), p.Word)
+			words += fmt.Sprintf("%s %s", thousands(p.N), p.Word)
 		}
 	}
 	var c canvas

@@ -1,4 +1,4 @@
-package draw
+package page
 
 import (
 	"encoding/xml"
@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-var update = flag.Bool("update", false, "write the pictures of testdata anew")
+// Update is a flag of all tests of this package.
+var Update = flag.Bool("update", false, "write the pages and pictures to testdata as they are")
 
 var noon = time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
 
@@ -28,7 +29,7 @@ func badDay() *Day {
 	for i := range 12 {
 		d.Ahead = append(d.Ahead, Ahead{At: noon.Add(time.Duration(i+3) * time.Hour), Expected: 60_000 + uint64(i)*1000})
 	}
-	d.Commits = []Commit{
+	d.Commits = []DayCommit{
 		{Name: "c07d1aa", Steps: []Step{{noon.Add(-20 * time.Hour), 1}}},
 		{Name: "77aa0f2", State: Refused, Steps: []Step{{At: noon.Add(-90 * time.Minute)}}},
 		{Name: "4e1f9c7", State: Suspect, Steps: []Step{{noon.Add(2 * time.Minute), .03}, {noon.Add(40 * time.Minute), .25}}},
@@ -67,7 +68,7 @@ func TestPicturesAreAsBefore(t *testing.T) {
 		"meter":        Meter{{"f-fail", "failing", 38}, {"f-late", "missed", 0}, {"m-ok", "as Git says", 9962}}.SVG(),
 	} {
 		file := filepath.Join("testdata", name+".svg")
-		if *update {
+		if *Update {
 			if err := os.WriteFile(file, []byte(got+"\n"), 0o644); err != nil {
 				t.Fatal(err)
 			}
@@ -121,7 +122,7 @@ func TestTheLabelOfASuspectTouchesNoOther(t *testing.T) {
 		d.Ahead = append(d.Ahead, Ahead{At: now.Truncate(time.Hour).Add(time.Duration(i+1) * time.Hour), Expected: 1})
 	}
 	for i, name := range []string{"older", "other", "suspect"} {
-		k := Commit{Name: name, Steps: []Step{{At: now.Add(time.Duration(i-3) * time.Minute), Share: 1}}}
+		k := DayCommit{Name: name, Steps: []Step{{At: now.Add(time.Duration(i-3) * time.Minute), Share: 1}}}
 		if name == "suspect" {
 			k.State = Suspect
 		}

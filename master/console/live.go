@@ -1,13 +1,4 @@
-// Package live notices what changes on a fleet while browsers look at pages of it. Run a [Watch] with the master; each
-// stream of a browser enters it and waits for new versions of the parts of pages, which [Versions.Parts] names.
-//
-// Guarantees: a change of what a part shows gives the part a new version within a second after a master knows of it;
-// where reports of all peels change it, as the day of the fleet, within 10 s.
-// Nothing is asked and nothing is subscribed to while no stream is open.
-//
-// A version is new once more two seconds after the last change, because a message is seen here before the services that
-// store it and answer for it have worked it in.
-package live
+package console
 
 import (
 	"context"
@@ -39,60 +30,60 @@ type source int
 
 // The sources.
 const (
-	problems  source = iota // what is wrong with schedules
-	schedules               // reports of peels on their schedules
-	commits                 // the reconciler
-	fleet                   // other reports of peels
-	jobs
-	auditLog
-	alerts
-	held
-	hosts  // enrollments
-	access // people and tokens, and ends of sessions
+	ofProblems  source = iota // what is wrong with schedules
+	ofSchedules               // reports of peels on their schedules
+	ofCommits                 // the reconciler
+	ofFleet                   // other reports of peels
+	ofJobs
+	ofAuditLog
+	ofAlerts
+	ofHeld
+	ofHosts  // enrollments
+	ofAccess // people and tokens, and ends of sessions
 	sources
 )
 
 // madeOf are the sources of each part of a page, by its name. Parts with one name on several pages have the sources of
 // all.
 var madeOf = map[string][]source{
-	"acts":      {fleet},
-	"alerts":    {alerts},
-	"audit":     {auditLog},
-	"commits":   {commits},
-	"coverage":  {schedules, problems},
-	"day":       {schedules, commits},
-	"entries":   {schedules, problems},
-	"facts":     {fleet, schedules},
-	"jobs":      {jobs},
-	"join":      {hosts},
-	"lanes":     {schedules},
-	"load":      {commits},
-	"nav":       {problems, commits, jobs, alerts, held, hosts},
-	"peels":     {problems, fleet},
-	"problems":  {problems, commits},
-	"progress":  {jobs},
-	"receivers": {alerts},
-	"repo":      {commits},
-	"report":    {fleet, schedules},
-	"returns":   {jobs},
-	"sessions":  {access},
-	"settings":  {commits},
-	"silences":  {alerts},
-	"states":    {fleet, commits},
-	"streams":   {commits},
-	"tally":     {fleet, commits},
-	"tokens":    {access},
-	"users":     {access},
-	"verdict":   {problems, commits},
-	"waiting":   {held, commits, hosts},
-	"waves":     {commits},
+	"acts":      {ofFleet},
+	"alerts":    {ofAlerts},
+	"audit":     {ofAuditLog},
+	"commits":   {ofCommits},
+	"coverage":  {ofSchedules, ofProblems},
+	"day":       {ofSchedules, ofCommits},
+	"entries":   {ofSchedules, ofProblems},
+	"facts":     {ofFleet, ofSchedules},
+	"jobs":      {ofJobs},
+	"join":      {ofHosts},
+	"lanes":     {ofSchedules},
+	"load":      {ofCommits},
+	"nav":       {ofProblems, ofCommits, ofJobs, ofAlerts, ofHeld, ofHosts},
+	"peels":     {ofProblems, ofFleet},
+	"problems":  {ofProblems, ofCommits},
+	"progress":  {ofJobs},
+	"receivers": {ofAlerts},
+	"repo":      {ofCommits},
+	"report":    {ofFleet, ofSchedules},
+	"returns":   {ofJobs},
+	"sessions":  {ofAccess},
+	"settings":  {ofCommits},
+	"silences":  {ofAlerts},
+	"states":    {ofFleet, ofCommits},
+	"streams":   {ofCommits},
+	"tally":     {ofFleet, ofCommits},
+	"tokens":    {ofAccess},
+	"users":     {ofAccess},
+	"verdict":   {ofProblems, ofCommits},
+	"waiting":   {ofHeld, ofCommits, ofHosts},
+	"waves":     {ofCommits},
 }
 
-// Versions are the versions of all sources. Equal versions mean that nothing has changed.
-type Versions [sources]uint64
+// versions are the versions of all sources. Equal versions mean that nothing has changed.
+type versions [sources]uint64
 
-// Parts returns the versions of the parts of pages by name. Versions of one master can be compared for equality alone.
-func (v Versions) Parts() map[string]uint64 {
+// Parts returns the versions of the parts of pages by name. versions of one master can be compared for equality alone.
+func (v versions) Parts() map[string]uint64 {
 	parts := make(map[string]uint64, len(madeOf))
 	for name := range madeOf {
 		parts[name] = v.Of(name)
@@ -101,7 +92,7 @@ func (v Versions) Parts() map[string]uint64 {
 }
 
 // Of returns the version of a part; 0: there is no part of that name.
-func (v Versions) Of(part string) (version uint64) {
+func (v versions) Of(part string) (version uint64) {
 	for _, s := range madeOf[part] {
 		version += v[s]
 	}
@@ -109,33 +100,41 @@ func (v Versions) Of(part string) (version uint64) {
 }
 
 // Access is the version of people, tokens and ended sessions.
-func (v Versions) Access() uint64 { return v[access] }
+func (v versions) Access() uint64 { return v[ofAccess] }
 
-// ErrStopped: the master stops.
-var ErrStopped = errors.New("the master stops")
+// errStopped: the master stops.
+var errStopped = errors.New("the master stops")
 
-// Options are what a watch needs. All are required.
-type Options struct {
+// watchOptions are what a watch needs. All are required.
+type watchOptions struct {
 	Conn *nats.Conn
 	Ask  api.Asker // as somebody who may read problems and the state of the sync
 }
 
-// A Watch knows the versions of parts. Make it with [New]; its methods may be called from several goroutines.
-type Watch struct {
-	o       Options
+// A watch notices what changes on a fleet while browsers look at its pages: each stream of a browser enters it and waits
+// for new versions of parts. A change gives a part a new version within a second after a master knows of it; where
+// reports of all peels change the part, as the day of the fleet, within 10 s. Nothing is asked and nothing is subscribed
+// to while no stream is open.
+//
+// A version is new once more two seconds after the last change, because a message is seen here before the services that
+// store it and answer for it have worked it in.
+//
+// Make it with newWatch; its methods may be called from several goroutines.
+type watch struct {
+	o       watchOptions
 	counts  [sources]atomic.Uint64 // of messages and of new answers
 	wake    chan struct{}          // has a value when the first stream enters
 	stopped chan struct{}          // closed when Run returns
 
 	mu       sync.Mutex // guards what follows
 	streams  int
-	versions Versions
+	versions versions
 	changed  chan struct{} // closed at the next change
 }
 
-// New returns a watch. It starts nothing.
-func New(o Options) *Watch {
-	w := &Watch{o: o, wake: make(chan struct{}, 1), stopped: make(chan struct{}), changed: make(chan struct{})}
+// newWatch returns a watch. It starts nothing.
+func newWatch(o watchOptions) *watch {
+	w := &watch{o: o, wake: make(chan struct{}, 1), stopped: make(chan struct{}), changed: make(chan struct{})}
 	for s := range w.versions {
 		w.versions[s] = uint64(time.Now().UnixMilli()) // so that those of another master differ
 	}
@@ -143,7 +142,7 @@ func New(o Options) *Watch {
 }
 
 // Enter counts a stream, until leave is called.
-func (w *Watch) Enter() (leave func()) {
+func (w *watch) Enter() (leave func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.streams++
@@ -159,14 +158,14 @@ func (w *Watch) Enter() (leave func()) {
 }
 
 // Now returns the versions, and whether they are kept up: whether a stream is open.
-func (w *Watch) Now() (v Versions, kept bool) {
+func (w *watch) Now() (v versions, kept bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.versions, w.streams > 0
 }
 
-// Wait returns the versions once they differ from those that were seen. Its error is [ErrStopped] or the error of ctx.
-func (w *Watch) Wait(ctx context.Context, seen Versions) (Versions, error) {
+// Wait returns the versions once they differ from those that were seen. Its error is [errStopped] or the error of ctx.
+func (w *watch) Wait(ctx context.Context, seen versions) (versions, error) {
 	for {
 		w.mu.Lock()
 		now, changed := w.versions, w.changed
@@ -177,7 +176,7 @@ func (w *Watch) Wait(ctx context.Context, seen Versions) (Versions, error) {
 		select {
 		case <-changed:
 		case <-w.stopped:
-			return now, ErrStopped
+			return now, errStopped
 		case <-ctx.Done():
 			return now, ctx.Err()
 		}
@@ -185,7 +184,7 @@ func (w *Watch) Wait(ctx context.Context, seen Versions) (Versions, error) {
 }
 
 // Run watches while streams are open, until ctx ends.
-func (w *Watch) Run(ctx context.Context) error {
+func (w *watch) Run(ctx context.Context) error {
 	defer close(w.stopped)
 	for {
 		select {
@@ -193,14 +192,14 @@ func (w *Watch) Run(ctx context.Context) error {
 			return nil
 		case <-w.wake:
 		}
-		if err := w.watch(ctx); err != nil {
+		if err := w.observe(ctx); err != nil {
 			return err
 		}
 	}
 }
 
-// watch subscribes to what changes parts, and makes new versions until no stream is open.
-func (w *Watch) watch(ctx context.Context) error {
+// observe subscribes to what changes parts, and makes new versions until no stream is open.
+func (w *watch) observe(ctx context.Context) error {
 	for s, subjects := range heard {
 		for _, subject := range subjects {
 			sub, err := w.o.Conn.Subscribe(subject, func(m *nats.Msg) {
@@ -230,11 +229,11 @@ func (w *Watch) watch(ctx context.Context) error {
 			return nil
 		}
 		// Reports make problems at once, and the time that passes without a report does.
-		if n%askEvery == 0 || state.hasReports(w.counts[schedules].Load(), time.Now()) {
-			w.note(problems, &state, w.problems(ctx))
+		if n%askEvery == 0 || state.hasReports(w.counts[ofSchedules].Load(), time.Now()) {
+			w.note(ofProblems, &state, w.problems(ctx))
 		}
 		if n%askEvery == 0 {
-			w.note(commits, &state, w.sync(ctx))
+			w.note(ofCommits, &state, w.sync(ctx))
 		}
 		w.renew(&state, time.Now())
 	}
@@ -242,14 +241,14 @@ func (w *Watch) watch(ctx context.Context) error {
 
 // heard are the subjects of the messages that change sources.
 var heard = map[source][]string{
-	schedules: {wire.ScheduleStateOf("*")},
-	fleet:     {wire.Fact("*"), wire.SettingsApplied("*"), wire.StateRunOf("*")},
-	jobs:      {wire.DispatchOf("*"), wire.StatusOf("*"), wire.StoredOf("*", "*")},
-	auditLog:  {"zester.audit.>"},
-	alerts:    {wire.KVSubject(wire.BucketAlerts, ">")},
-	held:      {wire.KVSubject(wire.BucketHeld, ">")},
-	hosts:     {wire.KVSubject(wire.BucketEnroll, ">")},
-	access: {
+	ofSchedules: {wire.ScheduleStateOf("*")},
+	ofFleet:     {wire.Fact("*"), wire.SettingsApplied("*"), wire.StateRunOf("*")},
+	ofJobs:      {wire.DispatchOf("*"), wire.StatusOf("*"), wire.StoredOf("*", "*")},
+	ofAuditLog:  {"zester.audit.>"},
+	ofAlerts:    {wire.KVSubject(wire.BucketAlerts, ">")},
+	ofHeld:      {wire.KVSubject(wire.BucketHeld, ">")},
+	ofHosts:     {wire.KVSubject(wire.BucketEnroll, ">")},
+	ofAccess: {
 		wire.KVSubject(wire.BucketUsers, ">"), wire.KVSubject(wire.BucketTokens, ">"),
 		wire.KVSubject(wire.BucketSessions, "session.*"),
 	},
@@ -284,7 +283,7 @@ func (s *watching) hasReports(reports uint64, now time.Time) bool {
 }
 
 // note counts an answer if it differs from the one before.
-func (w *Watch) note(s source, state *watching, answer []byte) {
+func (w *watch) note(s source, state *watching, answer []byte) {
 	sum := maphash.Bytes(state.seed, answer)
 	if sum != state.answers[s] {
 		state.answers[s] = sum
@@ -293,19 +292,19 @@ func (w *Watch) note(s source, state *watching, answer []byte) {
 }
 
 // renew makes new versions of the sources that changed, and tells all who wait.
-func (w *Watch) renew(state *watching, now time.Time) {
+func (w *watch) renew(state *watching, now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	before := w.versions
 	for s := range w.versions {
 		count := w.counts[s].Load()
 		switch {
-		case source(s) == schedules && now.Sub(state.made[s]) < calm:
+		case source(s) == ofSchedules && now.Sub(state.made[s]) < calm:
 		case count != state.counts[s]:
 			state.counts[s] = count
 			state.made[s] = now
 			state.again[s] = now.Add(settle)
-			if source(s) == access {
+			if source(s) == ofAccess {
 				state.again[s] = now // at the next tick: what was heard is stored then
 			}
 			w.versions[s]++
@@ -322,7 +321,7 @@ func (w *Watch) renew(state *watching, now time.Time) {
 
 // problems returns what is wrong, without the times of the answer. An error is an answer as well, because pages show
 // it.
-func (w *Watch) problems(ctx context.Context) []byte {
+func (w *watch) problems(ctx context.Context) []byte {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	p, err := api.ProblemList.Ask(ctx, w.o.Ask, api.ProblemsRequest{})
@@ -335,7 +334,7 @@ func (w *Watch) problems(ctx context.Context) []byte {
 }
 
 // sync returns the state of the reconciler, without the time of its last reading of the branch.
-func (w *Watch) sync(ctx context.Context) []byte {
+func (w *watch) sync(ctx context.Context) []byte {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	s, err := api.SyncStatus.Ask(ctx, w.o.Ask, api.None{})

@@ -1,9 +1,8 @@
-package live_test
+package console
 
 import (
 	"context"
 	"errors"
-	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -14,13 +13,10 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
-	"github.com/seed-c01c3da5/zester/master/console/live"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/status"
 )
-
-func TestMain(m *testing.M) { os.Exit(natstest.InMemory(m)) }
 
 // A fleet answers what a watch asks.
 type fleet struct {
@@ -43,7 +39,7 @@ func (f *fleet) Ask(_ context.Context, _, _ string, _, answer any) error {
 type bench struct {
 	t     *testing.T
 	fleet *fleet
-	watch *live.Watch
+	watch *watch
 	nc    *nats.Conn
 	stop  func()
 }
@@ -52,7 +48,7 @@ func inBubble(t *testing.T, f func(b *bench)) {
 	t.Helper()
 	natstest.Bubble(t, func(t *testing.T, bus *natstest.Bus) {
 		b := &bench{t: t, fleet: &fleet{}, nc: bus.Conn(t, grants.RoleMaster, "m1")}
-		b.watch = live.New(live.Options{Conn: b.nc, Ask: b.fleet})
+		b.watch = newWatch(watchOptions{Conn: b.nc, Ask: b.fleet})
 		ctx, cancel := context.WithCancel(t.Context())
 		var wait sync.WaitGroup
 		wait.Go(func() {
@@ -68,7 +64,7 @@ func inBubble(t *testing.T, f func(b *bench)) {
 }
 
 // quiet waits until versions stay as they are for a while, and returns them.
-func (b *bench) quiet() live.Versions {
+func (b *bench) quiet() versions {
 	b.t.Helper()
 	now, _ := b.watch.Now()
 	for {
@@ -201,7 +197,7 @@ func TestTheEndOfTheMasterEndsStreams(t *testing.T) {
 		defer b.watch.Enter()()
 		seen := b.quiet()
 		go b.stop()
-		if _, err := b.watch.Wait(b.t.Context(), seen); !errors.Is(err, live.ErrStopped) {
+		if _, err := b.watch.Wait(b.t.Context(), seen); !errors.Is(err, errStopped) {
 			b.t.Errorf("a wait ends with %v", err)
 		}
 	})
