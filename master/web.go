@@ -93,7 +93,7 @@ func (m *Master) console(nc *nats.Conn, s stores, server *apiserver.Server) *con
 		return nil
 	}
 	return console.New(console.Options{
-		Conn: nc, Sessions: s.sessions, For: server.For, Login: o.Login, Audit: s.audit,
+		Conn: nc, Sessions: s.sessions, For: server.For, Check: s.users.Check, Login: o.Login, Audit: s.audit,
 		Fleet: cmp.Or(o.Fleet, "zester"), Zone: o.Zone, Proxies: o.Proxies, Log: m.log,
 	})
 }

@@ -112,10 +112,7 @@ func (a *app) wipe(ctx context.Context, client *api.Client, id target.PeelID) er
 			hint: "without --wipe it is removed; until zester-peel is stopped there it runs the last settings",
 		}
 	}
-	spec := job.Spec{
-		JID: wire.NewJID(), TargetExpr: string(id), Targets: []target.PeelID{id}, Function: catalogue.Wipe,
-		Args: map[string]any{"peel": string(id)}, Timeout: wipeTimeout,
-	}
+	spec := api.WipeJob(wire.NewJID(), id)
 	follower, err := a.start(ctx, client, spec)
 	if err != nil {
 		return hinted(err, api.CodeDenied, hintOperator)
@@ -130,7 +127,7 @@ func (a *app) wipe(ctx context.Context, client *api.Client, id target.PeelID) er
 			return wipeError(id, event.Return)
 		}
 	}
-	return mayBeWiped(id, "no answer of the peel in "+wipeTimeout.String())
+	return mayBeWiped(id, "no answer of the peel in "+api.WipeAnswer.String())
 }
 
 // leftWiped reports whether a peel that is offline answered an earlier peel.wipe and was not seen later than it took.
@@ -141,7 +138,7 @@ func leftWiped(ctx context.Context, client *api.Client, seen *api.Peel) (bool, e
 	}
 	newest := &page.Jobs[0]
 	answered := newest.TargetCount == 1 && newest.SuccessCount == 1
-	return answered && seen.LastSeen.Before(newest.Created.Add(wipeTimeout+wipeEnds)), nil
+	return answered && seen.LastSeen.Before(newest.Created.Add(api.WipeAnswer+wipeEnds)), nil
 }
 
 // wipeError returns nil if a peel answers that it deletes its data.
@@ -168,10 +165,8 @@ func mayBeWiped(id target.PeelID, why string) error {
 	}
 }
 
-const (
-	wipeTimeout = 30 * time.Second // a peel has to answer that it stops
-	wipeEnds    = 2 * time.Minute  // what runs there ends after that, and then its connection
-)
+// wipeEnds is how long what runs on a peel takes to end after its answer, and then its connection.
+const wipeEnds = 2 * time.Minute
 
 func decommission(ctx context.Context, client *api.Client, id target.PeelID) (*api.Decommissioned, error) {
 	d, err := api.Decommission(ctx, client, id)

@@ -3,7 +3,11 @@ package api
 import (
 	"context"
 	"path"
+	"time"
 
+	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/peel/catalogue"
+	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/status"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -16,6 +20,17 @@ type Decommissioned struct {
 	status.Naming
 	// JoinTokens are the names of the tokens with which a host of this ID can still join.
 	JoinTokens []string `json:"join_tokens"`
+}
+
+// WipeAnswer is how long a peel has to answer that it ends its schedule and deletes its data.
+const WipeAnswer = 30 * time.Second
+
+// WipeJob is the job that has a peel end its schedule and delete its data, before [Decommission].
+func WipeJob(jid wire.JID, id target.PeelID) job.Spec {
+	return job.Spec{
+		JID: jid, TargetExpr: string(id), Targets: []target.PeelID{id}, Function: catalogue.Wipe,
+		Args: map[string]any{"peel": string(id)}, Timeout: WipeAnswer,
+	}
 }
 
 // Decommission revokes the credential of a peel, and then removes its data: a peel with a valid credential would

@@ -5,6 +5,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/coverage/cause"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
+	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -34,6 +35,8 @@ type Problem struct {
 	Since  time.Time       `json:"since,omitzero"` // when it began on the first of them
 	Text   string          `json:"text,omitempty"` // of the peel on which it began first
 	Names  []target.PeelID `json:"names,omitempty"`
+	// Commit is the revision that the problem is about; empty: it is about peels, or that is not known.
+	Commit settings.Commit `json:"commit,omitempty"`
 	// Finding is the commit that explains the problem. It counts runs of all peels, so callers with
 	// limits do not get it.
 	Finding *cause.Finding `json:"finding,omitempty"`

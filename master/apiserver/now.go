@@ -149,7 +149,7 @@ func stateOf(problems []api.Problem, doubt string) api.FleetState {
 // ofSync returns what is wrong with revisions and states.
 func ofSync(s *status.Sync) (list []api.Problem) {
 	for _, p := range verdict.OfRevision(s, time.Now()) {
-		list = append(list, api.Problem{Class: p.Kind, Since: p.Since, Text: p.Text})
+		list = append(list, api.Problem{Class: p.Kind, Since: p.Since, Text: p.Text, Commit: p.Revision})
 	}
 	for state, kind := range map[status.HostState]verdict.Kind{
 		status.HostFailed: verdict.StateFailed, status.HostDrifted: verdict.Drifted,

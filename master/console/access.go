@@ -10,6 +10,8 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/console/page"
+	"github.com/seed-c01c3da5/zester/master/console/view"
+	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/shell"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -20,6 +22,10 @@ var peelOrders = []order{
 	{
 		path: "/peels/{id}/decommission", name: "peel-decommission", nav: "peels", noun: "sync", verb: "remove",
 		form: decommissionForm, run: decommission,
+	},
+	{
+		path: "/peels/{id}/wipe", name: "peel-wipe", nav: "peels", noun: "sync", verb: "remove",
+		form: wipeForm, run: wipe,
 	},
 }
 
@@ -45,7 +51,7 @@ var accessOrders = []order{
 
 func decommissionForm(v *visit) (*page.Form, error) {
 	id := v.r.PathValue("id")
-	p, err := api.PeelShow.Ask(v.r.Context(), v.ask, api.PeelRequest{Peel: target.PeelID(id)})
+	p, err := view.PeelNamed(v.r.Context(), v.ask, target.PeelID(id))
 	if err != nil {
 		return nil, err
 	}
@@ -93,6 +99,66 @@ func remains(d *api.Decommissioned, unread error) *page.Form {
 		return nil
 	}
 	return f
+}
+
+func wipeForm(v *visit) (*page.Form, error) {
+	id := v.r.PathValue("id")
+	p, err := view.PeelNamed(v.r.Context(), v.ask, target.PeelID(id))
+	if err != nil {
+		return nil, err
+	}
+	f := &page.Form{
+		Title: "Delete what zester has on " + id + ", and remove it for good?", Typed: id, Hard: true,
+		Button: "Delete and remove " + id,
+		What: [][2]string{
+			{"first", "the peel is asked to end its schedule, to stop what runs, and to delete its data directory"},
+			{"then", "its credential ends, and its facts, its settings and its last report are removed"},
+			{"if it does not answer", "nothing is removed: its credential is as it was"},
+			{"stays", "zester-peel and its peel.yaml on the host; its jobs, for 7 days"},
+			{"who sees it", "the audit log, as " + v.session.User},
+		},
+		Fields: []page.Field{{Name: "jid", Value: string(wire.NewJID()), Kind: "hidden"}},
+		Back:   "/peels/" + url.PathEscape(id), Command: "zester peel remove --wipe " + shell.Word(id),
+	}
+	if !p.Online {
+		f.Button, f.Typed = "", ""
+		f.Refused = id + " is offline: it cannot delete its data"
+		f.Other = &page.Link{Text: "Remove it without that…", Href: "/peels/" + url.PathEscape(id) + "/decommission"}
+	}
+	return f, nil
+}
+
+// wipe removes a peel that has answered that it deletes its data. The ID of the job is in the form, so a form that is
+// sent twice asks the peel once.
+func wipe(v *visit) (string, error) {
+	id := target.PeelID(v.r.PathValue("id"))
+	p, err := view.PeelNamed(v.r.Context(), v.ask, id)
+	if err != nil {
+		return "", err
+	}
+	if !p.Online {
+		return "", conflict("%s is offline: it cannot delete its data, and nothing was done", id)
+	}
+	jid, err := wire.ParseJID(v.r.PostFormValue("jid"))
+	if err != nil {
+		return "", invalid("the form has no ID of a job: open it again")
+	}
+	if _, err := api.JobDispatch.Ask(v.r.Context(), v.ask, api.WipeJob(jid, id)); err != nil {
+		return "", err
+	}
+	r, err := view.Returned(v.r.Context(), v.ask, jid)
+	if err != nil {
+		return "", err
+	}
+	switch {
+	case r == nil:
+		return "", conflict("%s may have deleted its data: it has not answered; its credential is as it was", id)
+	case !r.Success && (r.Outcome == "" || r.Outcome == wire.Rejected):
+		return "", conflict("%s does not delete its data: %s; its credential is as it was", id, r.Error)
+	case !r.Success:
+		return "", conflict("%s may have deleted its data: %s; its credential is as it was", id, r.Error)
+	}
+	return decommission(v)
 }
 
 func revokeUserForm(v *visit) (*page.Form, error) {

@@ -43,6 +43,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/audit"
+	"github.com/seed-c01c3da5/zester/master/auth/access"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/console/page"
 	"github.com/seed-c01c3da5/zester/master/login"
@@ -67,12 +68,14 @@ type Options struct {
 	Conn     *nats.Conn // the bus of the master
 	Sessions *session.Store
 	For      func(grants.Caller) api.Asker // sends requests in the name of a caller
-	Login    *login.Provider               // where people log in; nil: nowhere
-	Audit    *audit.Log                    // nil: nothing is kept
-	Fleet    string                        // the name of the fleet
-	Zone     *time.Location                // of all times; nil: UTC
-	Proxies  []netip.Prefix                // whose X-Forwarded-For is believed
-	Log      *slog.Logger                  // nil: nothing is logged
+	// Check is an error if the rules about a caller do not allow a verb; nil: roles alone decide what pages offer.
+	Check   func(context.Context, grants.Caller, access.Verb) error
+	Login   *login.Provider // where people log in; nil: nowhere
+	Audit   *audit.Log      // nil: nothing is kept
+	Fleet   string          // the name of the fleet
+	Zone    *time.Location  // of all times; nil: UTC
+	Proxies []netip.Prefix  // whose X-Forwarded-For is believed
+	Log     *slog.Logger    // nil: nothing is logged
 }
 
 // A Console serves pages. Make it with [New], and call Run beside. It may serve several requests at a time.
@@ -88,7 +91,7 @@ type Console struct {
 	counts  counts
 	metrics metrics
 	live    *watch
-	access  access
+	access  accessSeen
 }
 
 // watcher is in whose name a console asks what changed.
@@ -162,10 +165,27 @@ type visit struct {
 	ask     api.Asker  // in the name of the session, within [session.May]
 	request string     // ID of the request
 	made    *page.Form // what an order has made and the answer shows once; nil: nothing
+
+	check   func(access.Verb) error // by the rules about the user; nil: the role decides
+	allowed map[access.Verb]bool    // what check has said
 }
 
-// may reports whether the session may send a request. Pages leave out what it may not.
-func (v *visit) may(noun, verb string) bool { return session.May(v.session, noun, verb) }
+// may reports whether the session may send a request, by its role and by the rules about its user. Pages leave out what
+// it may not. Where rules cannot be read it is what the role may do: the service that gets the request decides.
+func (v *visit) may(noun, verb string) bool {
+	if !session.May(v.session, noun, verb) {
+		return false
+	}
+	if v.check == nil {
+		return true
+	}
+	known, asked := v.allowed[access.Verb(noun+"."+verb)]
+	if !asked {
+		known = !errors.Is(v.check(access.Verb(noun+"."+verb)), grants.ErrNotAllowed)
+		v.allowed[access.Verb(noun+"."+verb)] = known
+	}
+	return known
+}
 
 // query returns a parameter of the query, at most 256 bytes of it.
 func (v *visit) query(name string) string { return audit.Bounded(v.r.URL.Query().Get(name), 256) }

@@ -134,6 +134,10 @@ func (f *fleet) mark(t *testing.T) []string {
     interval: 10s
     run_on_start: true
     return_job: true
+  states: {module: state.highstate, interval: 5s}
+states:
+  marked:
+    cmd.run: {argv: [cat, ` + yaml("/nowhere/"+markedBy("stateerror")) + `]}
 note: ` + yaml(markedBy("setting")) + `
 `
 	author := worktree.Author{Name: strings.NewReplacer("<", "", ">", "").Replace(markedBy("author")), Email: "ada@example.com"}
@@ -146,6 +150,10 @@ note: ` + yaml(markedBy("setting")) + `
 	f.until(t, "the marked entry has failed", func(ctx context.Context) bool {
 		all, err := api.ProblemList.Ask(ctx, f.local, api.ProblemsRequest{})
 		return err == nil && slices.ContainsFunc(all.Problems, func(p api.Problem) bool { return p.Entry == "marked" && p.Peels == 2 })
+	})
+	f.until(t, "a state has failed with a marked text", func(ctx context.Context) bool {
+		s, err := api.SyncStatus.Ask(ctx, f.local, api.None{})
+		return err == nil && s.HostCounts[status.HostFailed] == 2
 	})
 	jid := wire.NewJID()
 	_, err := api.JobDispatch.Ask(t.Context(), f.people["ann"], job.Spec{
@@ -184,7 +192,7 @@ note: ` + yaml(markedBy("setting")) + `
 	if err != nil || !s.Is(status.CompileFailed) {
 		t.Fatalf("the bad commit is not refused: %+v, %v", s, err)
 	}
-	return []string{"failure", "author", "commit", "output", "reason", "claim", "assistant", "agent", "match", "silence", "entry", "setting", "browser", "fact"}
+	return []string{"failure", "author", "commit", "output", "reason", "claim", "assistant", "agent", "match", "silence", "entry", "setting", "browser", "fact", "stateerror"}
 }
 
 // yaml quotes a text.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -35,6 +37,8 @@ var actionGets = []struct {
 	{"/alerts/receivers/nothing/test", [5]int{303, 403, 403, 404, 403}},
 	{"/peels/web-01/decommission", [5]int{303, 403, 403, 200, 403}},
 	{"/peels/web-99/decommission", [5]int{303, 403, 403, 404, 403}},
+	{"/peels/web-01/wipe", [5]int{303, 403, 403, 200, 403}},
+	{"/peels/web-99/wipe", [5]int{303, 403, 403, 404, 403}},
 	{"/system/access/users/eve/revoke", [5]int{303, 403, 403, 200, 403}},
 	{"/system/access/users/nobody/revoke", [5]int{303, 403, 403, 404, 403}},
 	{"/system/access/tokens/new", [5]int{303, 403, 403, 200, 403}},
@@ -222,13 +226,32 @@ func endsOfAccess(t *testing.T, f *fleet) {
 			t.Errorf("%s: %d\n%s", path, got.status, got.body)
 		}
 	}
-	if got := ann.post("/peels/web-01/decommission", url.Values{"typed": {"web-01"}}); got.status != http.StatusSeeOther {
-		t.Errorf("no code remains: %d\n%s", got.status, got.body)
-	}
+	wipes(t, f, ann)
 	f.until(t, "the end of a session of a person who was revoked", func(context.Context) bool {
 		return lee.get("/peels").status == http.StatusSeeOther
 	})
 	if got := ann.get("/peels/web-02/decommission"); got.status != http.StatusNotFound {
 		t.Errorf("a peel that was removed: %d", got.status)
 	}
+}
+
+// wipes has a peel delete its data before it is removed. The removal of a peel whose ID no code admits shows nothing.
+func wipes(t *testing.T, f *fleet, ann *browser) {
+	const at = "/peels/web-01/wipe"
+	shown := ann.get(at)
+	shown.has(t, "its credential is as it was", "zester peel remove --wipe web-01")
+	form := url.Values{"jid": {shown.field(t, "jid")}, "typed": {"other"}}
+	if got := ann.post(at, form); got.status != http.StatusUnprocessableEntity {
+		t.Errorf("with another name: %d", got.status)
+	}
+	form.Set("typed", "web-01")
+	if got := ann.post(at, form); got.status != http.StatusSeeOther || got.header.Get("Location") != "/peels" {
+		t.Errorf("%d\n%s", got.status, got.body)
+	}
+	ann.get("/jobs/"+form.Get("jid")).has(t, "peel.wipe", "1 peel ok")
+	ann.get("/system/audit?user=ann").has(t, "enroll.revoke", "sync.remove", "job.dispatch")
+	f.until(t, "the end of the peel's data", func(context.Context) bool {
+		left, err := os.ReadDir(filepath.Join(f.dir, "web-01"))
+		return err != nil || len(left) <= 1 // what says that the host was removed
+	})
 }

@@ -81,14 +81,14 @@ func (c *Console) follow(r *http.Request, s stream) error {
 	}
 }
 
-// access is the version of people, tokens and sessions that streams have seen last.
-type access struct {
+// accessSeen is the version of people, tokens and sessions that streams have seen last.
+type accessSeen struct {
 	mu      sync.Mutex // guards version
 	version uint64
 }
 
 // see calls forget if the version is new, and returns when that is done.
-func (a *access) see(version uint64, forget func()) {
+func (a *accessSeen) see(version uint64, forget func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.version != version {

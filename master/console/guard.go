@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/auth/access"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/console/page"
 	"github.com/seed-c01c3da5/zester/master/rest/bounds"
@@ -110,7 +111,12 @@ func (c *Console) enter(w http.ResponseWriter, r *http.Request) (v *visit, ok bo
 		return nil, false
 	}
 	v.session = s
-	v.ask = guarded{c.o.For(c.caller(v)), s}
+	by := c.caller(v)
+	v.ask = guarded{c.o.For(by), s}
+	if c.o.Check != nil && s.Scopes == nil { // scopes of a token are all that is about it
+		v.allowed = map[access.Verb]bool{}
+		v.check = func(verb access.Verb) error { return c.o.Check(context.WithoutCancel(r.Context()), by, verb) }
+	}
 	return v, true
 }
 

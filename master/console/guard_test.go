@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 )
 
 // everybody are the sessions that are tried, in the order of the columns of the tables below.
@@ -283,4 +284,57 @@ func (b *browser) cookie() string {
 func (b *browser) plant(value string) {
 	u := &url.URL{Scheme: "https", Host: b.f.address, Path: "/"}
 	b.client.Jar.SetCookies(u, []*http.Cookie{{Name: "__Host-zester", Value: value, Path: "/", Secure: true}})
+}
+
+// memberGets and memberPosts have the expected status for somebody whose rules allow reading, a pause of the sync, and
+// test.* on one peel.
+var memberGets = map[string]int{
+	"/": 200, "/peels": 200, "/commits": 200, "/system": 200, "/sync/pause": 200, "/sync/now": 403, "/jobs/new": 200,
+	"/alerts/silence": 403, "/peels/web-01/decommission": 403, "/peels/web-01/wipe": 403, "/entries/new": 403,
+	"/system/access/tokens/new": 403,
+}
+
+var memberPosts = map[string]int{
+	"/sync/pause": 303, "/sync/now": 403, "/sync/resume": 403, "/peels/web-01/wipe": 403, "/system/access/tokens/new": 403,
+}
+
+// TestPagesOfferWhatTheRulesAllow: pages of somebody with rules of their own have those actions alone that the rules
+// allow, and a changed rule counts for the next page.
+func TestPagesOfferWhatTheRulesAllow(t *testing.T) {
+	f := theFleet(t)
+	const text = "allow:\n  - verbs: [read, sync.pause]\n  - {verbs: [job.dispatch], functions: ['test.*'], target: web-01}\n"
+	role := credential.RoleRequest{Name: "night", File: "night.yaml", Text: text}
+	if _, err := api.RoleSet.Ask(t.Context(), f.local, role); err != nil {
+		t.Fatal(err)
+	}
+	q := credential.UserRequest{Name: "mia", Role: grants.RoleMember, Roles: []string{"night"}}
+	creds, _, err := f.local.UserAdd(t.Context(), q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.people["mia"] = f.connect(t, creds)
+	mia := f.login(t, "mia")
+	for path, want := range memberGets {
+		if got := mia.get(path); got.status != want {
+			t.Errorf("%s: %d, want %d\n%s", path, got.status, want, got.body)
+		}
+	}
+	for path, want := range memberPosts {
+		if got := mia.post(path, url.Values{}); got.status != want {
+			t.Errorf("POST %s: %d, want %d\n%s", path, got.status, want, got.body)
+		}
+	}
+	commits := mia.get("/commits")
+	commits.has(t, "the sync is paused")
+	if strings.Contains(commits.body, `href="/sync/resume"`) || strings.Contains(commits.body, `href="/sync/now"`) {
+		t.Errorf("the page offers what the rules refuse:\n%s", commits.body)
+	}
+
+	role.Text = "allow: [{verbs: [read, sync.resume]}]\n"
+	if _, err := api.RoleSet.Ask(t.Context(), f.local, role); err != nil {
+		t.Fatal(err)
+	}
+	f.until(t, "the other rules", func(context.Context) bool {
+		return strings.Contains(mia.get("/commits").body, `href="/sync/resume"`) && mia.get("/jobs/new").status == http.StatusForbidden
+	})
 }

@@ -68,13 +68,17 @@ type fleet struct {
 	at      *login.Provider
 	// authority is the file by which browsers check the master; empty: that of the master with the bus.
 	authority string
+	hosts     []target.PeelID
+	// dial is the address of the bus for a peel, beside that of the master; absent: the same.
+	dial map[target.PeelID]string
+	plug func(bus string) // is told the address of the bus before peels begin; nil: nobody asks for it
 }
 
 // named is a name by which browsers open the console, beside its address.
 const named = "zester.example.com"
 
 // theFleet is shared by the tests that leave it as it is. Its masters may not write to its repo.
-func theFleet(t *testing.T) *fleet {
+func theFleet(t testing.TB) *fleet {
 	t.Helper()
 	f := newFleet(t)
 	f.repo = f.work.Dir()
@@ -83,7 +87,7 @@ func theFleet(t *testing.T) *fleet {
 }
 
 // aWritableFleet follows a bare repo, to which its masters push.
-func aWritableFleet(t *testing.T) *fleet {
+func aWritableFleet(t testing.TB) *fleet {
 	t.Helper()
 	f := newFleet(t)
 	f.repo = filepath.Join(f.dir, "fleet.git")
@@ -95,18 +99,24 @@ func aWritableFleet(t *testing.T) *fleet {
 	return f
 }
 
-func newFleet(t *testing.T) *fleet {
+func newFleet(t testing.TB) *fleet {
 	t.Helper()
-	f := &fleet{dir: t.TempDir(), people: map[string]*api.Client{}}
+	return newFleetOf(t, repo, "web-01", "web-02")
+}
+
+// newFleetOf returns a fleet of some hosts, which does not run yet.
+func newFleetOf(t testing.TB, files fstest.MapFS, hosts ...target.PeelID) *fleet {
+	t.Helper()
+	f := &fleet{dir: t.TempDir(), people: map[string]*api.Client{}, hosts: hosts, dial: map[target.PeelID]string{}}
 	var err error
-	if f.work, err = worktree.Init(filepath.Join(f.dir, "repo"), repo, "The beginning", ada); err != nil {
+	if f.work, err = worktree.Init(filepath.Join(f.dir, "repo"), files, "The beginning", ada); err != nil {
 		t.Fatal(err)
 	}
 	return f
 }
 
 // start runs the master and the peels until the test ends.
-func (f *fleet) start(t *testing.T) {
+func (f *fleet) start(t testing.TB) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	g, ctx := errgroup.WithContext(ctx)
@@ -117,14 +127,17 @@ func (f *fleet) start(t *testing.T) {
 		}
 	})
 	f.master(t, ctx, g)
-	for _, id := range []target.PeelID{"web-01", "web-02"} {
+	if f.plug != nil {
+		f.plug(f.bus)
+	}
+	for _, id := range f.hosts {
 		f.peel(t, ctx, g, id)
 	}
 	f.settle(t)
 	f.enter(t)
 }
 
-func (f *fleet) master(t *testing.T, ctx context.Context, g *errgroup.Group) {
+func (f *fleet) master(t testing.TB, ctx context.Context, g *errgroup.Group) {
 	t.Helper()
 	data := filepath.Join(f.dir, "master")
 	o := gitrepo.Options{URL: f.repo, Dir: filepath.Join(data, "repo")}
@@ -171,7 +184,7 @@ func (f *fleet) master(t *testing.T, ctx context.Context, g *errgroup.Group) {
 
 func (f *fleet) ca() string { return filepath.Join(f.dir, "master", "tls", "ca.crt") }
 
-func (f *fleet) connect(t *testing.T, creds []byte) *api.Client {
+func (f *fleet) connect(t testing.TB, creds []byte) *api.Client {
 	t.Helper()
 	c, err := api.Connect(api.ClientOptions{URL: f.bus, Creds: creds, CA: f.ca()})
 	if err != nil {
@@ -181,26 +194,32 @@ func (f *fleet) connect(t *testing.T, creds []byte) *api.Client {
 	return c
 }
 
-func (f *fleet) peel(t *testing.T, ctx context.Context, g *errgroup.Group, id target.PeelID) {
+func (f *fleet) peel(t testing.TB, ctx context.Context, g *errgroup.Group, id target.PeelID) {
 	t.Helper()
 	creds, err := f.keys.Creds(grants.RolePeel, id.Wire(), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	p, err := peel.New(peel.Options{
-		ID: id, DataDir: filepath.Join(f.dir, string(id)), URL: f.bus, CA: f.ca(), Facts: target.Facts{"owner": markedBy("fact")},
+		ID: id, DataDir: filepath.Join(f.dir, string(id)), URL: cmp.Or(f.dial[id], f.bus), CA: f.ca(), Facts: target.Facts{"owner": markedBy("fact")},
 		Connect: []nats.Option{nats.UserCredentialBytes(creds)},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	g.Go(func() error { return p.Run(ctx) })
+	g.Go(func() error {
+		err := p.Run(ctx)
+		if removed := (*peel.RemovedError)(nil); errors.As(err, &removed) {
+			return peel.DeleteData(removed.Dir) // as the process of a peel does
+		}
+		return err
+	})
 }
 
-// settle waits until both peels run what Git says.
-func (f *fleet) settle(t *testing.T) {
+// settle waits until all peels run what Git says.
+func (f *fleet) settle(t testing.TB) {
 	t.Helper()
-	f.until(t, "two peels with their settings", func(ctx context.Context) bool {
+	f.until(t, "peels with their settings", func(ctx context.Context) bool {
 		page, err := api.SyncPeels.Ask(ctx, f.local, status.PeelsRequest{})
 		applied := 0
 		if err == nil {
@@ -210,12 +229,12 @@ func (f *fleet) settle(t *testing.T) {
 				}
 			}
 		}
-		return applied == 2
+		return applied == len(f.hosts)
 	})
 }
 
 // until asks again until ok returns true.
-func (f *fleet) until(t *testing.T, what string, ok func(context.Context) bool) {
+func (f *fleet) until(t testing.TB, what string, ok func(context.Context) bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -229,7 +248,7 @@ func (f *fleet) until(t *testing.T, what string, ok func(context.Context) bool) 
 }
 
 // enter makes the people: ann is an operator, lee is limited to web-01 and test.*, eve is an auditor.
-func (f *fleet) enter(t *testing.T) {
+func (f *fleet) enter(t testing.TB) {
 	t.Helper()
 	for _, q := range []credential.UserRequest{
 		{Name: "ann", Role: grants.RoleOperator},
@@ -251,7 +270,7 @@ func (f *fleet) enter(t *testing.T) {
 	}
 }
 
-func (f *fleet) code(t *testing.T, c *api.Client) *api.SessionCode {
+func (f *fleet) code(t testing.TB, c *api.Client) *api.SessionCode {
 	t.Helper()
 	code, err := api.SessionCreate.Ask(t.Context(), c, api.None{})
 	if err != nil {
@@ -262,13 +281,13 @@ func (f *fleet) code(t *testing.T, c *api.Client) *api.SessionCode {
 
 // A browser has cookies, and sends what browsers send.
 type browser struct {
-	t      *testing.T
+	t      testing.TB
 	f      *fleet
 	client *http.Client
 }
 
 // browse returns a browser without a session.
-func (f *fleet) browse(t *testing.T) *browser {
+func (f *fleet) browse(t testing.TB) *browser {
 	t.Helper()
 	jar, err := cookiejar.New(nil)
 	if err != nil {
@@ -281,7 +300,7 @@ func (f *fleet) browse(t *testing.T) *browser {
 }
 
 // login returns a browser in which a person is logged in.
-func (f *fleet) login(t *testing.T, name string) *browser {
+func (f *fleet) login(t testing.TB, name string) *browser {
 	t.Helper()
 	b := f.browse(t)
 	form := url.Values{"token": {f.token}}

@@ -82,7 +82,7 @@ var madeOf = map[string][]source{
 // versions are the versions of all sources. Equal versions mean that nothing has changed.
 type versions [sources]uint64
 
-// Parts returns the versions of the parts of pages by name. versions of one master can be compared for equality alone.
+// Parts returns the versions of the parts of pages by name. Versions of one master can be compared for equality alone.
 func (v versions) Parts() map[string]uint64 {
 	parts := make(map[string]uint64, len(madeOf))
 	for name := range madeOf {
@@ -111,13 +111,13 @@ type watchOptions struct {
 	Ask  api.Asker // as somebody who may read problems and the state of the sync
 }
 
-// A watch notices what changes on a fleet while browsers look at its pages: each stream of a browser enters it and waits
-// for new versions of parts. A change gives a part a new version within a second after a master knows of it; where
-// reports of all peels change the part, as the day of the fleet, within 10 s. Nothing is asked and nothing is subscribed
-// to while no stream is open.
+// A watch notices what changes on a fleet while browsers look at its pages. Each stream of a browser enters it and
+// waits for new versions of parts. A change gives a part a new version within a second after a master knows of it;
+// where reports of all peels change the part, as the day of the fleet, within 10 s. Nothing is asked and nothing is
+// subscribed to while no stream is open.
 //
-// A version is new once more two seconds after the last change, because a message is seen here before the services that
-// store it and answer for it have worked it in.
+// A version is new once more two seconds after the last change, because a message is seen here before the services
+// that store it and answer for it have worked it in.
 //
 // Make it with newWatch; its methods may be called from several goroutines.
 type watch struct {

@@ -72,6 +72,21 @@ func liveParts(t *testing.T, c chrome, f *fleet) {
 	}
 }
 
+// staleSince holds that a page says since when it heard nothing, and that it is live again after the next word.
+func staleSince(t *testing.T, c chrome, f *fleet) {
+	b := c.tab(t, f, looks[0], nil)
+	b.login("eve", looks[0])
+	b.until(`document.querySelector("[data-live=yes]")`)
+	since := eval[string](b, `new Date().toTimeString().slice(0, 3)`) // the hour
+	eval[chromedp.Void](b, `window.clock = Date.now; Date.now = () => window.clock() + 36000; undefined`)
+	b.until(`document.querySelector("[data-testid=live]").textContent.includes("Stale since ` + since + `")`)
+	b.picture("stale-" + looks[0].String())
+	eval[chromedp.Void](b, `Date.now = window.clock; undefined`)
+	f.order(t, api.SyncPause)
+	b.until(`document.querySelector("[data-testid=live]").textContent.includes("Live")`)
+	f.order(t, api.SyncResume)
+}
+
 // newest is an expression that is true once the first line of the audit log has an action.
 func newest(action string) string {
 	return `document.querySelector("[data-part=audit] tbody tr").textContent.includes("` + action + `")`

@@ -67,7 +67,7 @@ func search(v *visit) {
 		at = "/jobs/" + q
 	} else if _, err := view.CommitOf(v.r.Context(), v.ask, q); err == nil {
 		at = "/commits/" + q
-	} else if _, err := api.PeelShow.Ask(v.r.Context(), v.ask, api.PeelRequest{Peel: target.PeelID(q)}); err == nil {
+	} else if _, err := view.PeelNamed(v.r.Context(), v.ask, target.PeelID(q)); err == nil {
 		at = "/peels/" + url.PathEscape(q)
 	}
 	http.Redirect(v.w, v.r, at, http.StatusSeeOther)

@@ -145,6 +145,7 @@ func showCommit(v *visit) (*shown, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.AddProblems(v.r.Context(), v.ask)
 	crumbs := []page.Link{{Text: "Commits", Href: "/commits"}, {Text: page.Short(string(c.Attempt.Commit)), Code: true}}
 	return &shown{title: "Commit", crumbs: crumbs, body: page.CommitPage(c, v.may), data: c}, nil
 }

@@ -17,9 +17,6 @@ import (
 	"github.com/seed-c01c3da5/zester/master/job"
 )
 
-// A sight is a page with the values of data-testid that it has.
-type sight struct{ path, name, ids string }
-
 // sights are all pages of the fleet of the tests. COMMIT is its first commit, JID a job.
 var sights = []sight{
 	{"/", "now", "verdict part strip problems* peel-grid audit-tail"},
@@ -92,6 +89,7 @@ func TestBrowser(t *testing.T) {
 	t.Run("a roll-back with the keyboard", func(t *testing.T) { rollBack(t, c, f, looks[0]) })
 	t.Run("a roll-back without scripts", func(t *testing.T) { rollBack(t, c, f, look{width: 390, noScript: true}) })
 	t.Run("live", func(t *testing.T) { liveParts(t, c, f) })
+	t.Run("stale", func(t *testing.T) { staleSince(t, c, f) })
 	t.Run("keys", func(t *testing.T) { keys(t, c, f) })
 	t.Run("a fleet that fails while one looks on", func(t *testing.T) { lookingOn(t, c, f) })
 }

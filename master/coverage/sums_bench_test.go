@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 )
 
@@ -61,6 +62,16 @@ func BenchmarkHours(b *testing.B) {
 	for b.Loop() {
 		if hours := table.hourly(0, Query{}); len(hours) < 24 {
 			b.Fatal(len(hours))
+		}
+	}
+}
+
+// BenchmarkWrong is what is wrong with the fleet, which Now, its parts and the navigation ask for.
+func BenchmarkWrong(b *testing.B) {
+	table := largeTable(b)
+	for b.Loop() {
+		if w := table.wrong(nil); w.Well+w.Peels[verdict.NotReporting] != fleetPeels {
+			b.Fatalf("%d peels are well: %v", w.Well, w.Peels)
 		}
 	}
 }

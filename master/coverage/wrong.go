@@ -48,6 +48,10 @@ func (t *Table) Wrong(peels map[target.PeelID]bool) (w Wrong, err error) {
 	if err := t.err(); err != nil {
 		return w, fmt.Errorf("%w: %w", ErrBehind, err)
 	}
+	return t.wrong(peels), nil
+}
+
+func (t *Table) wrong(peels map[target.PeelID]bool) (w Wrong) {
 	now, connected := t.clock.now(), t.connected()
 	groups := map[groupKey]*Group{}
 	w.Peels = map[verdict.Kind]int{}
@@ -84,7 +88,7 @@ func (t *Table) Wrong(peels map[target.PeelID]bool) (w Wrong, err error) {
 	}) {
 		w.Groups = append(w.Groups, *groups[key])
 	}
-	return w, nil
+	return w
 }
 
 // isPausedByHand reports whether a person paused an entry on the peel.

@@ -59,15 +59,36 @@ func problemTail(p *api.Problem) string {
 	case verdict.Drifted:
 		return counted(p.Peels, "host was changed by hand", "hosts were changed by hand")
 	case verdict.Refused:
-		return "The newest commit is refused"
+		return aboutCommit(p) + " is refused"
 	case verdict.Stalled:
 		return "No commit can go out"
 	case verdict.WaveFailed:
-		return "The newest commit was rolled back"
+		return aboutCommit(p) + " was rolled back"
 	case verdict.Held:
-		return "The newest commit waits for a person"
+		return aboutCommit(p) + " waits for a person"
 	}
 	return string(p.Class)
+}
+
+// aboutCommit names the commit that a problem is about, as the first words of a sentence.
+func aboutCommit(p *api.Problem) string {
+	if p.Commit == "" {
+		return "The newest commit"
+	}
+	return "Commit " + Short(string(p.Commit))
+}
+
+// problemHref leads to what a problem without an entry is about.
+func problemHref(p *api.Problem) string {
+	switch {
+	case p.Commit != "":
+		return "/commits/" + url.PathEscape(string(p.Commit))
+	case p.Class == verdict.StateFailed || p.Class == verdict.Drifted:
+		return "/states"
+	case p.Class == verdict.NotReporting || p.Class == verdict.Disagrees:
+		return "/peels?class=" + url.QueryEscape(string(p.Class))
+	}
+	return "/commits"
 }
 
 func counted(n int, one, many string) string {
@@ -77,8 +98,15 @@ func counted(n int, one, many string) string {
 	return Number(n) + " " + many
 }
 
-// certainty says how certain a cause is.
-func certainty(f *cause.Finding) string {
+// certainty says how certain the cause of a problem is.
+func certainty(p *api.Problem) string {
+	f := p.Finding
+	switch {
+	case p.Class == verdict.Drifted:
+		return "A hand, not a commit"
+	case p.Commit != "":
+		return "The commit itself"
+	}
 	if f == nil || f.Word == cause.None || f.Commit == "" {
 		return "No commit explains it"
 	}

@@ -3,6 +3,7 @@ package view
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/job"
@@ -73,6 +74,32 @@ func Unsuccessful(ctx context.Context, by api.Asker, jid wire.JID) (peels []targ
 			return peels, nil
 		}
 	}
+}
+
+// jobEvery is how often [Returned] asks for the job.
+const jobEvery = 250 * time.Millisecond
+
+// Returned waits until a job of one peel has ended, and returns what the peel answered; nil: nothing.
+func Returned(ctx context.Context, by api.Asker, jid wire.JID) (*wire.Return, error) {
+	for {
+		j, err := api.JobShow.Ask(ctx, by, api.JobRequest{JID: jid})
+		if err != nil {
+			return nil, err
+		}
+		if j.Status.Final() {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(jobEvery):
+		}
+	}
+	page, err := api.JobReturns.Ask(ctx, by, api.JobRequest{JID: jid})
+	if err != nil || len(page.Rows) == 0 {
+		return nil, err
+	}
+	return page.Rows[0].Return, nil
 }
 
 // A Preview is what a dispatch would run on.

@@ -35,6 +35,21 @@ func PeelsOf(ctx context.Context, by api.Asker, q api.PeelsRequest) (*Peels, err
 	return v, nil
 }
 
+// PeelNamed returns what the list of peels says about one peel, which is less than [PeelOf] asks for.
+func PeelNamed(ctx context.Context, by api.Asker, id target.PeelID) (*api.Peel, error) {
+	if _, err := target.ParsePeelID(string(id)); err != nil {
+		return nil, &api.Error{Code: api.CodeNotFound, Msg: err.Error(), Err: err}
+	}
+	page, err := api.PeelList.Ask(ctx, by, api.PeelsRequest{Target: "L@" + string(id)})
+	if err != nil {
+		return nil, err
+	}
+	if len(page.Peels) != 1 {
+		return nil, &api.Error{Code: api.CodeNotFound, Msg: "there is no peel " + string(id)}
+	}
+	return &page.Peels[0], nil
+}
+
 // PeelOf returns all about one peel.
 func PeelOf(ctx context.Context, by api.Asker, id target.PeelID) (*api.PeelDetail, error) {
 	return api.PeelShow.Ask(ctx, by, api.PeelRequest{Peel: id})

@@ -6,6 +6,8 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/audit"
+	"github.com/seed-c01c3da5/zester/master/coverage/cause"
+	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/status"
 )
 
@@ -32,6 +34,10 @@ type Commit struct {
 	Rollout *status.Rollout `json:"rollout,omitempty"` // while it goes out in waves
 	Waves   []status.Wave   `json:"waves,omitempty"`   // in which it goes out or went out, as far as they are known
 	Counts  *status.Counts  `json:"counts,omitempty"`  // of the revision in force
+	// Before is the revision that peels had before this one, if masters still have it; empty: there is none.
+	Before settings.Commit `json:"before,omitempty"`
+	// Problems are those that it explains, the worst first. There are none if they cannot be read.
+	Problems []api.Problem `json:"problems,omitempty"`
 }
 
 // CommitOf returns the newest attempt with a commit whose first digits are hash.
@@ -40,7 +46,7 @@ func CommitOf(ctx context.Context, by api.Asker, hash string) (*Commit, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, a := range all.Attempts {
+	for i, a := range all.Attempts {
 		if len(hash) < status.MinRevision || !strings.HasPrefix(string(a.Commit), hash) {
 			continue
 		}
@@ -53,10 +59,36 @@ func CommitOf(ctx context.Context, by api.Asker, hash string) (*Commit, error) {
 			if v.InForce {
 				v.Counts = &s.Counts
 			}
+			if v.InForce || v.Rollout != nil {
+				v.Before = before(a.Commit, all.Attempts[i+1:])
+			}
 		}
 		return v, nil
 	}
 	return nil, &api.Error{Code: api.CodeNotFound, Msg: "no commit of the history begins with " + hash}
+}
+
+// AddProblems adds what is wrong since the commit came. A page does without if that cannot be read.
+func (v *Commit) AddProblems(ctx context.Context, by api.Asker) {
+	all := api.ProblemList.Extra(ctx, by, api.ProblemsRequest{}).Value
+	if all == nil {
+		return
+	}
+	for _, p := range all.Problems {
+		if f := p.Finding; f != nil && f.Word != cause.None && f.Commit == v.Attempt.Commit {
+			v.Problems = append(v.Problems, p)
+		}
+	}
+}
+
+// before returns the newest of older attempts whose commit was in force, is another one and can be pinned; empty: none.
+func before(commit settings.Commit, older []status.Attempt) settings.Commit {
+	for _, a := range older {
+		if a.Commit != commit && a.Outcome == status.OutcomeApplied && a.Stored {
+			return a.Commit
+		}
+	}
+	return ""
 }
 
 // System is the state of the masters and of their bus.

@@ -31,7 +31,7 @@ func OfRevision(s *status.Sync, now time.Time) (all []Problem) {
 		if c.ObservedRevision != "" {
 			text = c.ObservedRevision.Short() + ": " + text
 		}
-		all = append(all, Problem{Kind: kind, Since: c.LastTransitionTime, Text: text})
+		all = append(all, Problem{Kind: kind, Since: c.LastTransitionTime, Text: text, Revision: c.ObservedRevision})
 	}
 	return all
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -49,6 +50,8 @@ type Problem struct {
 	Text  string    // reason or head of the error
 	// Commit had last changed the entry when the run started that has the problem; empty: that is not known.
 	Commit string
+	// Revision is the commit that a problem with revisions is about; empty: that is not known.
+	Revision settings.Commit
 	// Explained says that no commit caused the problem: the peel was stopped or down, or a person ran the entry.
 	Explained bool
 }

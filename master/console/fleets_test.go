@@ -1,0 +1,337 @@
+//go:build ui
+
+package console_test
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
+	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/status"
+)
+
+// How many clicks the pages may take from Now to the cause, and from the cause to the way back.
+const (
+	toCause = 2
+	toBack  = 3
+)
+
+// TestBrowserFindsTheCause breaks a fleet in three ways, and walks from Now to the cause and the way back as somebody
+// does who has never seen the pages: each click is on what the page before shows.
+func TestBrowserFindsTheCause(t *testing.T) {
+	c := startChrome(t)
+	t.Run("a host changed by hand", func(t *testing.T) { byHand(t, c) })
+	t.Run("a site that is cut off", func(t *testing.T) { cutOff(t, c) })
+	t.Run("a bad commit in wave 2", func(t *testing.T) { badCommit(t, c) })
+}
+
+// A walk counts the clicks and the time of somebody who looks for a cause.
+type walk struct {
+	*tab
+	began  time.Time
+	clicks int
+}
+
+// night opens Now once it says what is wrong.
+func night(t *testing.T, c chrome, f *fleet, state string) *walk {
+	t.Helper()
+	b := c.tab(t, f, looks[0], nil)
+	b.login("ann", looks[0])
+	b.until(`document.querySelector("[data-testid=verdict]")?.dataset.state === "` + state + `"`)
+	b.picture("night-" + strings.ReplaceAll(strings.ToLower(filepath.Base(t.Name())), "_", "-"))
+	return &walk{tab: b, began: time.Now()}
+}
+
+// click clicks the first of some elements, and waits for a page.
+func (w *walk) click(selector, page string) {
+	w.t.Helper()
+	w.clicks++
+	w.run(chromedp.Click(chromedp.CSS(selector)))
+	w.arrive(page)
+}
+
+// says holds that an element has a text.
+func (w *walk) says(selector, want string) {
+	w.t.Helper()
+	got := eval[string](w.tab, `(document.querySelector(`+"`"+selector+"`"+`)?.textContent ?? "").replace(/\s+/g, " ").trim()`)
+	if !strings.Contains(got, want) {
+		w.t.Errorf("%s says %q, want %q", selector, got, want)
+	}
+}
+
+// ends holds how many clicks were needed, and begins to count anew.
+func (w *walk) ends(what string, most int) {
+	w.t.Helper()
+	w.t.Logf("%s: %d clicks, %.1f s", what, w.clicks, time.Since(w.began).Seconds())
+	if w.clicks > most {
+		w.t.Errorf("%s takes %d clicks, want at most %d", what, w.clicks, most)
+	}
+	w.picture("night-" + strings.ReplaceAll(what, " ", "-") + "-" + eval[string](w.tab, `document.body.dataset.testid`))
+	w.clicks, w.began = 0, time.Now()
+}
+
+// well waits until Now says that all is as it should be.
+func (w *walk) well() {
+	w.t.Helper()
+	w.open("/")
+	w.until(`document.querySelector("[data-testid=verdict]")?.dataset.state === "ok"`)
+}
+
+// byHand has somebody edit a file that Git describes.
+func byHand(t *testing.T, c chrome) {
+	path := filepath.Join(t.TempDir(), "motd")
+	f := newFleetOf(t, fstest.MapFS{
+		"top.yaml": {Data: []byte("base:\n  '*': [all]\n")},
+		"settings/all.yaml": {Data: []byte("states:\n  motd: {file.managed: {path: " + path + ", content: \"ours\\n\", makedirs: true}}\n" +
+			"schedule:\n  drift: {module: state.highstate, args: {test: true}, interval: 3s, return_job: failures}\n")},
+	}, "web-01")
+	f.repo = f.work.Dir()
+	f.start(t)
+	f.highstate(t)
+	f.hasStates(t, status.HostClean)
+	if err := os.WriteFile(path, []byte("theirs\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f.hasStates(t, status.HostDrifted)
+
+	w := night(t, c, f, "late")
+	w.says("h1", "1 host was changed by hand")
+	w.says("[data-testid=problem-cause]", "A hand, not a commit")
+	w.click("[data-testid=verdict] h1 a", "states")
+	w.says("h1", "1 host was changed by hand")
+	w.says("[data-testid=state-group]", "motd")
+	w.says("[data-testid=state-group]", "changed by hand")
+	w.says("[data-testid=state-group]", "web-01")
+	w.ends("the cause by hand", toCause)
+
+	w.click("[data-testid=act-apply]", "job-new")
+	w.says("[data-testid=preview]", "web-01")
+	w.click("[data-testid=confirm-go]", "job")
+	w.ends("the way back by hand", toBack)
+	f.hasStates(t, status.HostClean)
+	w.well()
+	if text, err := os.ReadFile(path); err != nil || string(text) != "ours\n" {
+		t.Errorf("the file has %q, %v", text, err)
+	}
+}
+
+// highstate applies all states, as somebody does who has read the commit.
+func (f *fleet) highstate(t *testing.T) {
+	t.Helper()
+	jid := wire.NewJID()
+	if _, err := api.JobDispatch.Ask(t.Context(), f.people["ann"], job.Spec{
+		JID: jid, Function: "state.highstate", Targets: f.hosts, TargetExpr: "*",
+	}); err != nil {
+		t.Fatal(err)
+	}
+	f.ends(t, jid, job.Complete)
+}
+
+func (f *fleet) hasStates(t *testing.T, want status.HostState) {
+	t.Helper()
+	f.until(t, "all hosts are "+string(want), func(ctx context.Context) bool {
+		s, err := api.SyncStatus.Ask(ctx, f.local, api.None{})
+		return err == nil && s.HostCounts[want] == len(f.hosts)
+	})
+}
+
+// cutOff cuts the cable between two hosts and the bus.
+func cutOff(t *testing.T, c chrome) {
+	f := newFleetOf(t, repo, "web-01", "harbor-01", "harbor-02")
+	f.repo = f.work.Dir()
+	site := newCable(t)
+	f.dial["harbor-01"], f.dial["harbor-02"] = site.url(), site.url()
+	f.plug = site.plug
+	f.start(t)
+	f.until(t, "a run of each peel", func(ctx context.Context) bool {
+		c, err := api.CoverageList.Ask(ctx, f.local, api.CoverageRequest{})
+		return err == nil && len(c.Rows) == 1 && c.Rows[0].Ran == 3
+	})
+	site.cut()
+	f.problems(t, "two silent peels", func(p *api.Problems) bool { return p.By[verdict.NotReporting] == 2 })
+
+	w := night(t, c, f, "late")
+	w.says("h1", "2 peels do not report")
+	w.says("[data-testid=problem-cause]", "No commit explains it")
+	w.says("[data-testid=problem]", "their schedules go on")
+	w.click("[data-testid=verdict] h1 a", "peels")
+	w.says("[data-testid=page-peels] tbody", "harbor-01")
+	w.says("[data-testid=page-peels] tbody", "harbor-02")
+	w.says("[data-testid=meanwhile]", "A peel that is cut off keeps to its last settings")
+	w.says("[data-testid=meanwhile]", "Look at the network between these hosts and the bus first")
+	w.ends("the cause of a site that is cut off", toCause)
+
+	site.mend() // by somebody at the site: no page can
+	f.problems(t, "all peels again", func(p *api.Problems) bool { return p.Well == 3 })
+	w.well()
+	w.ends("the way back of a site that is cut off", toBack)
+}
+
+func (f *fleet) problems(t *testing.T, what string, ok func(*api.Problems) bool) {
+	t.Helper()
+	f.until(t, what, func(ctx context.Context) bool {
+		p, err := api.ProblemList.Ask(ctx, f.local, api.ProblemsRequest{})
+		return err == nil && ok(p)
+	})
+}
+
+// badCommit has a commit pass its first wave, and fail on the hosts of the second.
+func badCommit(t *testing.T, c chrome) {
+	entry := func(text string) *fstest.MapFile {
+		return &fstest.MapFile{Data: []byte("schedule:\n  price: {module: cmd.run, args: {command: " + text + "}, interval: 1s, return_job: true}\n")}
+	}
+	f := newFleetOf(t, fstest.MapFS{
+		"top.yaml":           {Data: []byte("base:\n  'web-*': [web]\n  'shop-*': [shop]\n")},
+		"zester.yaml":        {Data: []byte("waves: [{name: canary, peels: 'web-*'}, {name: shops, peels: 100%, max_failures: 2, soak: 1h}]\n")},
+		"settings/web.yaml":  entry("'true'"),
+		"settings/shop.yaml": entry("'true'"),
+	}, "web-01", "shop-01", "shop-02")
+	f.repo = f.work.Dir()
+	f.start(t)
+	good := f.inForce(t)
+	f.problems(t, "no problem", func(p *api.Problems) bool { return p.Well == 3 })
+	bad, err := f.work.Commit("Read the new price list", map[string][]byte{
+		"settings/web.yaml": entry("'true # new list'").Data, "settings/shop.yaml": entry("'exit 4 # new list'").Data,
+	}, ada)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.order(t, api.SyncNow)
+	f.problems(t, "failures in wave 2", func(p *api.Problems) bool {
+		return p.By[verdict.Failed] == 2 && p.Problems[0].Finding != nil && p.Problems[0].Finding.Commit != ""
+	})
+
+	f.until(t, "failures that the rollout counts", func(ctx context.Context) bool {
+		s, err := api.SyncStatus.Ask(ctx, f.local, api.None{})
+		return err == nil && s.Rollout != nil && len(s.Rollout.Steps) == 2 && s.Rollout.Steps[1].Failing == 2
+	})
+
+	w := night(t, c, f, "fail")
+	w.says("h1", "price fails on 2 peels")
+	w.says("h1", "and commit "+bad.String()[:7]+" is the")
+	w.click("[data-testid=suspect]", "commit")
+	w.says("h1", bad.String()[:7]+" goes out: wave 2 of 2")
+	w.says("[data-part=waves]", "2 of at most 2 failures")
+	w.says("[data-part=problems]", "price fails on 2 peels")
+	w.says("[data-part=problems]", "exit status 4")
+	w.ends("the cause of a bad commit", toCause)
+
+	w.click("[data-testid=act-back]", "commit-pin")
+	w.says("h1", "Go back to "+good[:7]+"?")
+	w.run(chromedp.SendKeys(testID("confirm-text"), good[:7]))
+	w.click("[data-testid=confirm-go]", "commits")
+	w.says("h1", "The fleet is pinned to "+good[:7])
+	w.ends("the way back of a bad commit", toBack)
+	f.problems(t, "no failure", func(p *api.Problems) bool { return p.By[verdict.Failed] == 0 })
+	w.open("/")
+	w.says("h1", "The newest commit waits for a person")
+	w.picture("night-after-the-way-back")
+}
+
+// inForce returns the commit in force.
+func (f *fleet) inForce(t *testing.T) string {
+	t.Helper()
+	s, err := api.SyncStatus.Ask(t.Context(), f.local, api.None{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(s.LastGood.Commit)
+}
+
+// A cable passes connections on to the bus, until it is cut.
+type cable struct {
+	listener net.Listener
+
+	mu    sync.Mutex // guards what follows
+	to    string
+	isCut bool
+	ends  []net.Conn
+}
+
+func newCable(t *testing.T) *cable {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := &cable{listener: l}
+	var wait sync.WaitGroup
+	wait.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			wait.Go(func() { k.pass(conn) })
+		}
+	})
+	t.Cleanup(func() { _ = l.Close(); k.cut(); wait.Wait() })
+	return k
+}
+
+func (k *cable) url() string { return "tls://" + k.listener.Addr().String() }
+
+// plug says where the bus is.
+func (k *cable) plug(bus string) {
+	u, err := url.Parse(bus)
+	if err != nil {
+		panic(err)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.to = u.Host
+}
+
+// pass joins a connection with one of its own to the bus, until one of both ends.
+func (k *cable) pass(near net.Conn) {
+	defer near.Close()
+	k.mu.Lock()
+	to, isCut := k.to, k.isCut
+	k.mu.Unlock()
+	if isCut {
+		return
+	}
+	far, err := net.Dial("tcp", to)
+	if err != nil {
+		return
+	}
+	defer far.Close()
+	k.mu.Lock()
+	k.ends = append(k.ends, near, far)
+	k.mu.Unlock()
+	go func() {
+		_, _ = io.Copy(far, near)
+		_ = far.Close()
+	}()
+	_, _ = io.Copy(near, far)
+}
+
+func (k *cable) cut() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.isCut = true
+	for _, end := range k.ends {
+		_ = end.Close()
+	}
+	k.ends = nil
+}
+
+func (k *cable) mend() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.isCut = false
+}
