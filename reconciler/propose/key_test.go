@@ -9,7 +9,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/crypto/ssh"
 
 	"github.com/seed-c01c3da5/zester/master/api"
@@ -125,6 +127,35 @@ func TestAKeyIsOfThePersonWhoSendsIt(t *testing.T) {
 		again, err := s.client(user).ScheduleAdd(t.Context(), q)
 		if err != nil || !again.Repeated || again.Entry != first.Entry {
 			t.Errorf("%s: %+v, want %+v again; %v", user, again, first, err)
+		}
+	}
+}
+
+// What is stored under a key goes after a week, also once it has the answer.
+func TestAKeyIsRememberedForAWeek(t *testing.T) {
+	s := newSite(t)
+	s.start("m1", s.options())
+	q := ping("one")
+	q.Key = "k"
+	if _, err := s.client("ann").ScheduleAdd(t.Context(), q); err != nil {
+		t.Fatal(err)
+	}
+	stream, err := s.bus.JetStream(t).Stream(t.Context(), "KV_schedules")
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := stream.Info(t.Context(), jetstream.WithSubjectFilter("$KV.schedules.key.*"))
+	if err != nil || len(info.State.Subjects) != 1 {
+		t.Fatal(info, err)
+	}
+	for subject := range info.State.Subjects {
+		m, err := stream.GetLastMsgForSubject(t.Context(), subject)
+		if err != nil {
+			t.Fatal(err)
+		}
+		life, err := time.ParseDuration(m.Header.Get("Nats-TTL"))
+		if err != nil || life != 7*24*time.Hour || !strings.Contains(string(m.Data), "answer") {
+			t.Errorf("%v %v %s", m.Header, err, m.Data)
 		}
 	}
 }

@@ -230,6 +230,46 @@ func TestOneWriteMarksManyUses(t *testing.T) {
 	})
 }
 
+// A use that the bus does not store for a while is stored with the next one.
+func TestAMarkThatIsNotStoredIsTriedAgain(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		all, js := tokens(t, b), b.JetStream(t)
+		text := create(t, all, read("ci"))
+		limit := func(bytes int32) {
+			t.Helper()
+			s, err := js.Stream(t.Context(), "KV_tokens")
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := s.CachedInfo().Config
+			c.MaxMsgSize = bytes
+			if _, err := js.UpdateStream(t.Context(), c); err != nil {
+				t.Fatal(err)
+			}
+		}
+		used := func() time.Time {
+			t.Helper()
+			if _, err := opens(t, all, text); err != nil {
+				t.Fatal(err)
+			}
+			list, err := all.List(t.Context())
+			if err != nil || len(list) != 1 {
+				t.Fatal(list, err)
+			}
+			return list[0].LastUsed
+		}
+		limit(1)
+		if at := used(); !at.IsZero() {
+			t.Fatalf("the use of %s is stored", at)
+		}
+		limit(-1)
+		time.Sleep(time.Minute)
+		if at := used(); at.IsZero() {
+			t.Error("the next use is not stored")
+		}
+	})
+}
+
 func TestTheBucketHoldsNoSecret(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		text := create(t, tokens(t, b), read("ci"))
