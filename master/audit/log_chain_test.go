@@ -377,3 +377,21 @@ func TestAnEntryWhoseAnswerIsLostTellsOnceWhatWasLeftOut(t *testing.T) {
 		}
 	})
 }
+
+// The newest entries of a page are large, and those before them small: the bound of a page counts from the newest on.
+func TestAPageOfTheNewestCountsTheirOwnBytes(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		l := open(t, b)
+		e := done("job.dispatch", "deed", "ann")
+		for i := range 500 {
+			if e.Args = ""; i >= 250 {
+				e.Args = strings.Repeat("x", 4<<10)
+			}
+			l.Write(t.Context(), e)
+		}
+		page, err := canon.Marshal(list(t, l, audit.Query{Limit: 500}))
+		if err != nil || len(page) > wire.MaxMessage {
+			t.Errorf("a page takes %d bytes, the bus carries %d, %v", len(page), wire.MaxMessage, err)
+		}
+	})
+}

@@ -301,6 +301,7 @@ func TestWhatIsNotThePeelsOwnIsRefused(t *testing.T) {
 		"speaks for another peel": func(r *wire.ScheduledResult) { r.Peel = "db-01" },
 		"speaks of another job":   func(r *wire.ScheduledResult) { r.JID = wire.NewJID() },
 		"far future":              func(r *wire.ScheduledResult) { r.Finished = future },
+		"fired in the far future": func(r *wire.ScheduledResult) { r.Fired = future },
 		"no entry":                func(r *wire.ScheduledResult) { r.Entry = "" },
 		"no function":             func(r *wire.ScheduledResult) { r.Function = "" },
 		"long words":              func(r *wire.ScheduledResult) { r.Author = strings.Repeat("x", 600) },

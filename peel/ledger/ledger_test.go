@@ -259,3 +259,22 @@ func TestAnEarlierFireLeavesTheNewestOfItsHour(t *testing.T) {
 		t.Errorf("of the hour there are the numbers %+v", l.Runs())
 	}
 }
+
+// A mark that was made by a clock that was days ahead is as old as by the clock of now.
+func TestAMarkOfAClockThatWasAheadIsForgotten(t *testing.T) {
+	const ahead = 72 * time.Hour
+	peel := Marks{}.Add(Mark{Kind: Starts, At: noon.Add(ahead)})
+	l := List{From: noon.Add(ahead)}
+	l.Mark(Mark{Kind: Begins, Era: peel.Era(), At: noon.Add(ahead)})
+	l.Mark(Mark{Kind: Rests, Era: peel.Era(), At: noon.Add(ahead + time.Minute)})
+	peel = peel.Add(Mark{Kind: Clock, At: noon.Add(time.Hour), Old: noon.Add(ahead + time.Hour), Step: -ahead})
+	l.Mark(Mark{Kind: Begins, Era: peel.Era(), At: noon.Add(2 * time.Hour)})
+	l.Forget(peel, noon.Add(Kept))
+	if len(l.Marks) != 3 {
+		t.Errorf("after two days it has %v", l.Marks)
+	}
+	l.Forget(peel, noon.Add(Kept+90*time.Minute))
+	if len(l.Marks) != 1 || l.Marks[0].Era != 2 {
+		t.Errorf("an hour later it has %v", l.Marks)
+	}
+}

@@ -195,6 +195,11 @@ func TestAContentThatCannotBeReadIsNotStored(t *testing.T) {
 		if n := x.messages(); n != 0 {
 			t.Errorf("the bucket has %d messages", n)
 		}
+		x.publish(revisionOf("old", strings.Repeat("o", 3<<20)), 2) // what is there counts
+		huge["files/a"] = content.File{Blob: "a", Size: maxBytes - 1<<20}
+		if _, err := x.Publish(t.Context(), huge, r.seal); err == nil || !strings.Contains(err.Error(), "the limit is 2147483648") {
+			t.Error(err)
+		}
 	})
 }
 
