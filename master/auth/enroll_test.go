@@ -566,3 +566,23 @@ func TestARequestDoesNotTakeAnID(t *testing.T) {
 		newHost(t, "db-01").ask(t, a, token, enroll.ErrConflict) // it has one now
 	})
 }
+
+// Of the other keys that ask for a known ID, people see one an hour.
+func TestTheKeyThatContradictsIsReplacedAfterAnHour(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		a := authority(t, b)
+		token := joinToken(t, a, credential.JoinRequest{Name: "all", Peel: "*", Uses: 9, TTL: 24 * time.Hour})
+		newHost(t, "web-01").ask(t, a, token, nil)
+		first, later := newHost(t, "web-01"), newHost(t, "web-01")
+		for _, c := range []struct {
+			asks, seen *host
+			after      time.Duration
+		}{{first, first, 0}, {later, first, 50 * time.Minute}, {later, later, 20 * time.Minute}} {
+			time.Sleep(c.after)
+			c.asks.ask(t, a, token, enroll.ErrConflict)
+			if e := enrolled(t, a, "web-01"); e.Conflicting == nil || e.Conflicting.Public != c.seen.public {
+				t.Errorf("after %s: %+v", c.after, e.Conflicting)
+			}
+		}
+	})
+}
