@@ -430,3 +430,19 @@ func TestAnArchiveLeavesWhatAnotherStateDecidesOfADirectory(t *testing.T) {
 		}
 	}
 }
+
+// A pipe, like a directory, at the place of a file of the archive stays.
+func TestAnArchiveReplacesNoPipe(t *testing.T) {
+	x := newTarget(t)
+	x.files["files/a.tar"] = tarOf(t, "one", release...)
+	bin := x.dir + "/app/app-1.0/bin"
+	must(t, os.MkdirAll(bin, 0o755))
+	must(t, syscall.Mkfifo(bin+"/run", 0o600))
+	_, err := x.apply(state.ArchiveExtracted{Source: "files/a.tar"})
+	if err == nil || !strings.Contains(err.Error(), "the archive has a file or link there") {
+		t.Errorf("the error is %v", err)
+	}
+	if info, err := os.Lstat(bin + "/run"); err != nil || info.Mode().Type() != os.ModeNamedPipe {
+		t.Errorf("it is %v, %v", info, err)
+	}
+}
