@@ -3,6 +3,7 @@
 package cmd_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,8 +11,8 @@ import (
 	"time"
 )
 
-// TestAFleetMovesToServersOfItsOwn restores the backup of an embedded bus on an empty server, as the page of the guide
-// says for somebody without nats.conf, and the backup of that server on an embedded bus again.
+// TestAFleetMovesToServersOfItsOwn restores the backup of an embedded bus on three empty servers, as the page of the guide
+// says for somebody without nats.conf, kills one of them, and restores their backup on an embedded bus again.
 func TestAFleetMovesToServersOfItsOwn(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -20,8 +21,9 @@ func TestAFleetMovesToServersOfItsOwn(t *testing.T) {
 	f := newLostMaster(t)
 	address, cert, key := "127.0.0.1:"+freePort(t), f.dir+"/bus.crt", f.dir+"/bus.key"
 	certify(t, cert, key)
+	s := f.newServers(cert, key)
 	embedded := "id: m1\ndata_dir: $DATA\nlisten: " + address + "\nrepo: " + f.repo() + "\n"
-	external := "id: m1\ndata_dir: $DATA\nnats: tls://" + address + "\nca: " + cert + "\ncreds: " + f.dir + "/m1.creds\nrepo: " + f.dir + "/fleet\n"
+	external := "id: m1\ndata_dir: $DATA\nnats: " + s.url + "\nreplicas: 3\nca: " + cert + "\ncreds: " + f.dir + "/m1.creds\nrepo: " + f.dir + "/fleet\n"
 
 	f.config = embedded
 	m := f.start(f.dir + "/first")
@@ -32,24 +34,31 @@ func TestAFleetMovesToServersOfItsOwn(t *testing.T) {
 
 	f.config = external
 	f.configure(f.dir + "/second")
-	if out, err := f.restore(); err == nil || !strings.Contains(out, "cannot reach the bus at tls://"+address) {
+	if out, err := f.restore(); err == nil || !strings.Contains(out, "cannot reach the bus at "+s.url) {
 		t.Fatalf("without a bus restore says %v, %s", err, out)
 	}
 	f.z.env = []string{"ZESTER_DATA_DIR=" + f.dir + "/second"}
-	f.write("nats.conf", f.z.must("auth", "export", "--nats-conf", "--listen", address, "--store", f.dir+"/nats", "--tls-cert", cert, "--tls-key", key))
+	s.start()
 	f.write("m1.creds", f.z.must("auth", "issue", "master", "m1"))
-	server := f.server()
 	f.restored()
 	m = f.start(f.dir + "/second")
 	f.write("ada.creds", f.z.must("auth", "issue", "operator", "ada"))
-	f.z.env = append(f.z.env, "ZESTER_URL=tls://"+address, "ZESTER_CA="+cert, "ZESTER_CREDS="+f.dir+"/ada.creds")
-	f.startPeels("tls://"+address, cert)
+	f.z.env = append(f.z.env, "ZESTER_URL="+s.url, "ZESTER_CA="+cert, "ZESTER_CREDS="+f.dir+"/ada.creds")
+	f.startPeels(s.url, cert)
 	f.checkBack()
+
+	// There are three copies of what was restored: the loss of a server loses nothing.
+	_ = s.running[0].cmd.Process.Kill()
+	<-s.running[0].ended
+	f.z.until(`(?s)web-01.*web-02`, "*", "test.ping", "--timeout", "5s")
 
 	// And back: a bus of one copy that a master has in its process.
 	f.backUpUnderLoad(m)
-	server.stop()
-	f.lose("second", "nats")
+	for _, server := range s.running[1:] {
+		_ = server.cmd.Process.Kill()
+		<-server.ended
+	}
+	f.lose("second", "s1", "s2", "s3")
 	f.config = embedded
 	f.configure(f.dir + "/third")
 	f.restored()
@@ -86,4 +95,42 @@ func (f *lostMaster) restored() {
 		}
 	}
 	f.t.Logf("restored in %v\n%s", time.Since(began).Round(time.Millisecond), out)
+}
+
+// servers are three servers of a bus.
+type servers struct {
+	f         *lostMaster
+	cert, key string
+	url       string
+	addresses []string
+	running   []*daemon
+}
+
+func (f *lostMaster) newServers(cert, key string) *servers {
+	f.t.Helper()
+	s := &servers{f: f, cert: cert, key: key}
+	for range 3 {
+		s.addresses = append(s.addresses, "127.0.0.1:"+freePort(f.t))
+	}
+	s.url = "tls://" + strings.Join(s.addresses, ",tls://")
+	return s
+}
+
+// start starts the servers with the configuration that zester prints from the keys of the fleet.
+func (s *servers) start() {
+	s.f.t.Helper()
+	var routes []string
+	for range 3 {
+		routes = append(routes, "127.0.0.1:"+freePort(s.f.t))
+	}
+	for i, address := range s.addresses {
+		name := fmt.Sprintf("s%d", i+1)
+		s.f.write(name+".conf", s.f.z.must("auth", "export", "--nats-conf", "--listen", address, "--store", s.f.dir+"/"+name,
+			"--tls-cert", s.cert, "--tls-key", s.key, "--cluster", routes[i], "--server", name, "--routes", strings.Join(routes, ","),
+			"--cluster-ca", s.cert))
+		s.running = append(s.running, startDaemon(s.f.t, s.f.bin+"nats-server", "-c", s.f.dir+"/"+name+".conf"))
+	}
+	for _, server := range s.running {
+		server.await(`Server is ready`)
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/worktree"
 )
@@ -29,7 +30,7 @@ func TestThePagesAboutTroublesAreTyped(t *testing.T) {
 		t.Skip("builds and runs the commands")
 	}
 	f := &troubled{t: t, bin: programs(t), dir: t.TempDir(), bus: freePort(t), web: freePort(t)}
-	f.commit(`  backup: {module: cmd.run, args: {command: 'true'}, interval: 1s}
+	f.commit(`  backup: {module: cmd.run, args: {command: 'true'}, interval: 1s, interval_from: epoch}
   a: {module: test.ping, interval: 1h}
   b: {module: test.ping, interval: 1h}
   c: {module: test.ping, interval: 1h}
@@ -44,7 +45,7 @@ func TestThePagesAboutTroublesAreTyped(t *testing.T) {
 		p.await(`settings applied`)
 	}
 
-	f.missed()
+	web = f.missed(web)
 	f.held()
 	f.leaked(db)
 
@@ -57,40 +58,46 @@ func TestThePagesAboutTroublesAreTyped(t *testing.T) {
 	}
 	f.token = f.z.must("auth", "join-token", "create", "--peel", "app-*", "--ttl", "1h")
 	f.peel("app-01", "web-01").await(`settings applied`)
-	f.want(f.typeAll("peels.md", "Renaming a host"), `(?s)app-01 +yes.*web-01.*web-01 is revoked.*settings/all.yaml:1 in the config repo names web-01`)
-	lost := strings.TrimSpace(typedBlocks(t, "zester/guide/trouble.md", "A host is lost"))
+	f.want(f.typeAll("rename.md", "Renaming a host"), `(?s)app-01 +yes.*web-01.*web-01 is revoked.*settings/all.yaml:1 in the config repo names web-01`)
+	lost := strings.TrimSpace(typedBlocks(t, "zester/guide/lost.md", "A host"))
 	if lost != "zester peel remove web-01" {
 		t.Errorf("the page about lost hosts types %q", lost)
 	}
 	f.want(f.z.must("peel", "list", "-o", "name"), `^app-01\ndb-01$`)
 }
 
-// missed asks why about an entry that has run: that it names the cause of a missed fire is shown by the tests of why.
-func (f *troubled) missed() {
+// missed stops a peel over a fire that another peel runs, and asks why it did not run there.
+func (f *troubled) missed(web *daemon) *daemon {
 	f.t.Helper()
 	f.z.until(`ran`, "web-01", "schedule.fires", "entry=backup")
-	f.want(f.typeAll("trouble.md", "It says missed", " 02:30", ""), `backup`)
+	web.stop()
+	at := time.Now().UTC().Add(2 * time.Second).Format(time.TimeOnly)
+	f.z.until(`backup on db-01: ran`, "why", "db-01", "backup", at)
+	web = f.peel("web-01", "web-01")
+	f.z.until(`missed`, "why", "web-01", "backup", at)
+	f.want(f.typeAll("missed.md", "Ask why", "02:30", at), `(?s)backup on web-01: ran.*backup on web-01: missed.*the peel was down`)
 	for _, args := range [][]string{
 		{"peel", "show", "web-01"},
 		{"schedule", "history", "web-01", "backup"},
 		{"coverage", "--entry", "backup"},
 		{"guide", "entry", "catch_up"},
 	} {
-		f.mentions("trouble.md", "It says missed", args)
+		f.mentions("missed.md", "Ask why", args)
 		f.z.must(args...)
 	}
+	return web
 }
 
 // held commits the removal of more entries than limits allow.
 func (f *troubled) held() {
 	f.t.Helper()
-	f.commit("  backup: {module: cmd.run, args: {command: 'true'}, interval: 1s}\n")
+	f.commit("  backup: {module: cmd.run, args: {command: 'true'}, interval: 1s, interval_from: epoch}\n")
 	f.z.until(`GuardBlocked`, "sync", "status")
 	hash := regexp.MustCompile(`zester sync approve ([0-9a-f]{8,})`).FindStringSubmatch(f.z.must("sync", "status"))
 	if hash == nil {
 		f.t.Fatalf("no hash in %s", f.z.must("sync", "status"))
 	}
-	f.want(f.typeAll("trouble.md", "The plan is held", "0f3c9b77", hash[1]), `(?s)GuardBlocked.*removed`)
+	f.want(f.typeAll("held.md", "See it, and let it out", "0f3c9b77", hash[1]), `(?s)GuardBlocked.*removed`)
 	f.z.until(`(?i)in force.*`, "sync", "status")
 	f.z.must("sync", "wait", "--peels", "2", "--timeout", "1m")
 }
@@ -106,14 +113,14 @@ func (f *troubled) leaked(db *daemon) {
 		{"auth", "join-token", "revoke", "tour"},
 		{"auth", "peel", "revoke", "db-01"},
 	} {
-		f.mentions("trouble.md", "A credential has leaked", command)
+		f.mentions("leaked.md", "Revoke it", command)
 		f.z.must(command...)
 	}
 	db.await(`authorization violation|credential was revoked`)
 	if out, err := exec.Command(f.z.program, "--url", "tls://127.0.0.1:"+f.bus, "--creds", f.dir+"/lee.creds", "peel", "list").CombinedOutput(); err == nil {
 		f.t.Errorf("lee is still let in: %s", out)
 	}
-	f.want(f.typeAll("trouble.md", "A credential has leaked"), `(?s)enroll.revoke|user.revoke`)
+	f.want(f.typeAll("leaked.md", "Revoke it"), `(?s)enroll.revoke|user.revoke`)
 }
 
 // commit makes the next commit of the config repo, with these entries.

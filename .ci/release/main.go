@@ -3,6 +3,7 @@
 //
 //	release licences PROGRAM…             prints the licences of the modules in the programs, with their texts
 //	release topics                        prints the names of the pages of the guide in their order
+//	release installer SCRIPT KEY          prints install.sh with the public key in the file KEY, if there is one
 //	release bom FILE                      adds the licences of the modules to a bill of materials in CycloneDX
 //	release man PROGRAM SUMMARY           prints a manual page of a daemon from its --help
 //	release image NAME VERSION FILE DIR…  writes an OCI archive with the program NAME of each DIR, named by its architecture
@@ -31,6 +32,8 @@ func run(args []string) error {
 		return err
 	case len(args) > 1 && args[0] == "licences":
 		return printLicences(os.Stdout, args[1:])
+	case len(args) == 3 && args[0] == "installer":
+		return printInstaller(os.Stdout, args[1], args[2])
 	case len(args) == 2 && args[0] == "bom":
 		return addLicences(args[1])
 	case len(args) == 3 && args[0] == "man":
@@ -38,5 +41,6 @@ func run(args []string) error {
 	case len(args) > 4 && args[0] == "image":
 		return writeImage(args[1], args[2], args[3], args[4:])
 	}
-	return errors.New("usage: release topics | licences PROGRAM… | bom FILE | man PROGRAM SUMMARY | image NAME VERSION FILE DIR…")
+	return errors.New("usage: release topics | licences PROGRAM… | installer SCRIPT KEY | bom FILE | man PROGRAM SUMMARY | " +
+		"image NAME VERSION FILE DIR…")
 }

@@ -131,7 +131,7 @@ func TestErrorsNameTheValueAndWhatToDo(t *testing.T) {
 		{"lint --peel-config none", exitFailed, "cannot read the peel's configuration: open none: no such file or directory"},
 		{"mcp --allow all", exitUsage, `cannot allow "all": --allow is dispatch, or is left out` + "\nHELP zester mcp"},
 		{"mcp --limit 0", exitUsage, "cannot hold actions on more than 0 peels: --limit is 1 or more\nHELP zester mcp"},
-		{"guide x", exitUsage, `the guide has no page "x"; the pages are tour, repo, review, schedules, entry, states, jobs, peels, alerts, running, ha, backup, api, console, login, access, assistants, trouble, cron, salt, flux, words` + "\nHELP zester guide"},
+		{"guide x", exitUsage, `the guide has no page "x"; the pages are tour, install, repo, review, schedules, entry, states, jobs, peels, alerts, running, ha, backup, api, console, login, access, assistants, missed, held, leaked, lost, rename, cron, salt, flux, words` + "\nHELP zester guide"},
 		{"guide jobs x", exitUsage, "the page jobs has no fields: zester guide jobs\nHELP zester guide"},
 		{"import salt", exitUsage, "which states? Write salt '*' state.show_lowstate --out json --static > low.json\nHELP zester import salt"},
 		{"import salt low.json", exitUsage, "where to? Give the directory of the new config repo as --out\nHELP zester import salt"},
