@@ -30,7 +30,7 @@ func TestThePagesAboutTroublesAreTyped(t *testing.T) {
 		t.Skip("builds and runs the commands")
 	}
 	f := &troubled{t: t, bin: programs(t), dir: t.TempDir(), bus: freePort(t), web: freePort(t)}
-	f.commit(`  backup: {module: cmd.run, args: {command: 'true'}, interval: 1s, interval_from: epoch}
+	f.commit(`  backup: {module: cmd.run, args: {command: 'true'}, interval: 5s, interval_from: epoch}
   a: {module: test.ping, interval: 1h}
   b: {module: test.ping, interval: 1h}
   c: {module: test.ping, interval: 1h}
@@ -71,7 +71,7 @@ func (f *troubled) missed(web *daemon) *daemon {
 	f.t.Helper()
 	f.z.until(`ran`, "web-01", "schedule.fires", "entry=backup")
 	web.stop()
-	at := time.Now().UTC().Add(2 * time.Second).Format(time.TimeOnly)
+	at := time.Now().UTC().Add(5 * time.Second).Truncate(5 * time.Second).Format(time.TimeOnly)
 	f.z.until(`backup on db-01: ran`, "why", "db-01", "backup", at)
 	web = f.peel("web-01", "web-01")
 	f.z.until(`missed`, "why", "web-01", "backup", at)
@@ -91,7 +91,7 @@ func (f *troubled) missed(web *daemon) *daemon {
 // held commits the removal of more entries than limits allow.
 func (f *troubled) held() {
 	f.t.Helper()
-	f.commit("  backup: {module: cmd.run, args: {command: 'true'}, interval: 1s, interval_from: epoch}\n")
+	f.commit("  backup: {module: cmd.run, args: {command: 'true'}, interval: 5s, interval_from: epoch}\n")
 	f.z.until(`GuardBlocked`, "sync", "status")
 	hash := regexp.MustCompile(`zester sync approve ([0-9a-f]{8,})`).FindStringSubmatch(f.z.must("sync", "status"))
 	if hash == nil {

@@ -262,7 +262,7 @@ func (p *pass) unused() {
 	}
 	for name, f := range p.files {
 		if !used[name] && f.Oddity == "" && len(f.Errs) == 0 && IsNameable(name) {
-			p.warn(strictyaml.Pos{File: name}, "no target uses this file")
+			p.warn(strictyaml.Pos{File: name}, "no target uses this file: top.yaml names it as %s", ReferenceTo(name))
 		}
 	}
 }

@@ -141,7 +141,7 @@ func TestFilesThatAreOddAreWarnedOf(t *testing.T) {
 		got = append(got, w.String())
 	}
 	want := []string{
-		"settings/A.yaml: no target uses this file",
+		"settings/A.yaml: no target uses this file: top.yaml names it as A",
 		"settings/a.yaml: its path differs from settings/A.yaml only in case",
 		"settings/b c.yaml: no reference can name this file: its path holds other characters than letters, digits, - and _",
 		"settings/caf\uFFFD.yaml: it has a name that is not UTF-8, which no reference can hold",
@@ -202,7 +202,7 @@ func TestNothingThatLooksLikeConfigurationIsIgnored(t *testing.T) {
 		if (err == nil) != (c.want == "") || err != nil && !strings.HasPrefix(err.Error(), c.want) {
 			t.Errorf("%q: %v, want %q", name, err, c.want)
 		}
-		if name == "settings/unused.yaml" && (len(checked.Warnings) != 1 || checked.Warnings[0].String() != name+": no target uses this file") {
+		if name == "settings/unused.yaml" && (len(checked.Warnings) != 1 || checked.Warnings[0].String() != name+": no target uses this file: top.yaml names it as unused") {
 			t.Errorf("%q: %v", name, checked.Warnings)
 		}
 	}

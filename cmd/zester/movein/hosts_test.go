@@ -54,6 +54,7 @@ schedule:
       command: run-parts /etc/cron.hourly
       user: root
     cron: 17 * * * *
+    return_job: failures
   # /etc/cron.d/rest:1
   run-parts-2:
     module: cmd.run
@@ -61,6 +62,7 @@ schedule:
       command: run-parts /etc/cron.daily
       user: root
     cron: 25 6 * * *
+    return_job: failures
 `,
 		"settings/cron/debian.yaml": `# From /etc/cron.d/e2scrub of web-01, web-02.
 schedule:
@@ -71,6 +73,7 @@ schedule:
       command: e2scrub_all -C
       user: root
     cron: 30 3 * * 0
+    return_job: failures
 `,
 		"settings/cron/db-01-example-org.yaml": `# From /var/spool/cron/crontabs/ada of db-01.example.org.
 schedule:
@@ -81,6 +84,7 @@ schedule:
       command: bin/report
       user: ada
     cron: 0 5 * * *
+    return_job: failures
 `,
 	} {
 		if got := string(m.Files[name]); got != want {
