@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestTheGuideToTheAPIRunsAsPrinted types the guide's section about the REST API into a shell, in a directory and on ports
@@ -110,27 +111,36 @@ func answer(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"choices": []any{map[string]any{"message": map[string]any{"content": text}, "finish_reason": "stop"}}})
 }
 
-// TestTheGuideForFluxRunsAsPrinted types the first five minutes of somebody who knows Flux.
-func TestTheGuideForFluxRunsAsPrinted(t *testing.T) {
+// TestTheFirstFiveMinutesRunAsPrinted types those of somebody who knows Flux, and of somebody who knows Salt.
+func TestTheFirstFiveMinutesRunAsPrinted(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("builds and runs the three commands")
 	}
-	script := goBuild(t) + "trap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n" + typedBlocks(t, "zester/guide/flux.md", "Five minutes")
-	dir := t.TempDir()
-	typed := strings.NewReplacer("18440", freePort(t), "18222", freePort(t)).Replace(script)
-	bash := exec.CommandContext(t.Context(), "bash", "-e", "-c", typed)
-	bash.Dir, bash.Env = "..", append(os.Environ(), "TMPDIR="+dir)
-	out, err := bash.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	for _, want := range []string{"1 peel: web-01\n  ~ clock", `+     interval: "2s"`, "A slower clock", `Revert "A slower clock"`} {
-		if !strings.Contains(string(out), want) {
-			t.Errorf("no %q in\n%s", want, out)
-		}
-	}
-	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
-		t.Errorf("the guide leaves %v behind: %v", left, err)
+	for page, wants := range map[string][]string{
+		"flux": {"1 peel: web-01\n  ~ clock", `+     interval: "2s"`, "A slower clock", `Revert "A slower clock"`},
+		"salt": {"web-01:\n    true\n", "1 would change", "1 changed", "1 unchanged"},
+	} {
+		t.Run(page, func(t *testing.T) {
+			t.Parallel()
+			script := goBuild(t) + "trap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n" + typedBlocks(t, "zester/guide/"+page+".md", "Five minutes")
+			dir, began := t.TempDir(), time.Now()
+			typed := strings.NewReplacer("18440", freePort(t), "18222", freePort(t)).Replace(script)
+			bash := exec.CommandContext(t.Context(), "bash", "-e", "-c", typed)
+			bash.Dir, bash.Env = "..", append(os.Environ(), "TMPDIR="+dir)
+			out, err := bash.CombinedOutput()
+			if err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			t.Logf("%s: %v", page, time.Since(began).Round(time.Second))
+			for _, want := range wants {
+				if !strings.Contains(string(out), want) {
+					t.Errorf("no %q in\n%s", want, out)
+				}
+			}
+			if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+				t.Errorf("the guide leaves %v behind: %v", left, err)
+			}
+		})
 	}
 }

@@ -71,8 +71,10 @@ func (f *troubled) missed(web *daemon) *daemon {
 	f.t.Helper()
 	f.z.until(`ran`, "web-01", "schedule.fires", "entry=backup")
 	web.stop()
-	at := time.Now().UTC().Add(5 * time.Second).Truncate(5 * time.Second).Format(time.TimeOnly)
-	f.z.until(`backup on db-01: ran`, "why", "db-01", "backup", at)
+	due := time.Now().UTC().Add(5 * time.Second).Truncate(5 * time.Second)
+	at := due.Format(time.TimeOnly)
+	f.z.until(`\bran\b`, "schedule", "fires", "db-01", "backup", "--from", due.Format(time.RFC3339),
+		"--to", due.Add(time.Second).Format(time.RFC3339))
 	web = f.peel("web-01", "web-01")
 	f.z.until(`missed`, "why", "web-01", "backup", at)
 	f.want(f.typeAll("missed.md", "Ask why", "02:30", at), `(?s)backup on web-01: ran.*backup on web-01: missed.*the peel was down`)

@@ -241,7 +241,7 @@ func checkEmpty(ctx context.Context, nc *nats.Conn) error {
 	for end := time.Now().Add(electionTime); isWithoutLeader(err) && ctx.Err() == nil && time.Now().Before(end); {
 		select {
 		case <-ctx.Done():
-		case <-time.After(electionTime / 60):
+		case <-time.After(askPause):
 		}
 		names, err = streamNames(ctx, nc)
 	}

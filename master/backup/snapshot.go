@@ -20,6 +20,9 @@ const (
 
 	// answerTime bounds how long the server takes for one step: to begin a snapshot, to send or take the next chunk.
 	answerTime = 30 * time.Second
+
+	// askPause is the time between two requests to a bus that is not ready for them.
+	askPause = 100 * time.Millisecond
 	// indexTime bounds how long the server takes to open a stream after its last chunk.
 	indexTime = 10 * time.Minute
 )
@@ -41,10 +44,19 @@ func ask(ctx context.Context, nc *nats.Conn, subject string, request any, limit 
 	return askRaw(ctx, nc, subject, text, limit)
 }
 
+// askRaw sends a request. In a cluster another server takes the chunks of a stream, and the one to which they are sent may not
+// know yet that it listens. Then nobody has got the request, and it is sent again.
 func askRaw(ctx context.Context, nc *nats.Conn, subject string, data []byte, limit time.Duration) (r reply, err error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	msg, err := nc.RequestWithContext(ctx, subject, data)
+	for errors.Is(err, nats.ErrNoResponders) && ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-time.After(askPause):
+			msg, err = nc.RequestWithContext(ctx, subject, data)
+		}
+	}
 	if err != nil || len(msg.Data) == 0 {
 		return r, err
 	}
