@@ -243,8 +243,8 @@ admits hosts whose IDs match --peel, as many as --uses says.`,
 				return a.print(v, []string{text}, func() error {
 					fmt.Fprintf(a.errOut, "join token %s admits %s of %s and expires %s; it is shown only once\n",
 						t.Name, count(t.Uses, "host"), t.Peel, when(t.Expires))
-					fmt.Fprintln(a.errOut, "hint: set join: TOKEN@HOST:PORT in peel.yaml, with the address at which rest of a "+
-						"master listens: zester guide install")
+					fmt.Fprintln(a.errOut, "hint: set join: TOKEN@HOST:PORT in peel.yaml, with the address "+
+						"at which rest of a master listens: zester guide install")
 					_, err := fmt.Fprintln(a.out, text)
 					return err
 				})

@@ -86,7 +86,7 @@ func (a *app) nextCommands(dir, forge string, isRepo bool) {
 	fmt.Fprintf(a.out, "The config repo is in %s. Next:\n\n", dir)
 	fmt.Fprintf(a.out, "  cd %s && zester lint\n", shell.Word(dir))
 	fmt.Fprintf(a.out, "  %sgit add -A && git commit -q -m 'A fleet with one entry'\n", begin)
-	fmt.Fprintf(a.out, "  zester-master --repo \"$PWD\"      # of a package: repo in /etc/zester/master.yaml, zester guide install\n")
+	fmt.Fprintf(a.out, "  zester-master --repo \"$PWD\"      # with packages: zester guide install\n")
 }
 
 // checkNew returns an error if a directory has a file beside .git, and reports whether it has .git.

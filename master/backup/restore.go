@@ -230,7 +230,7 @@ func restoreStreams(ctx context.Context, b Bus, replicas int, open func() (io.Re
 // electionTime is how long servers of a cluster that have just started may take to elect the leader that lists streams.
 const electionTime = 30 * time.Second
 
-// isWithoutLeader reports whether an error is that of a cluster without a leader.
+// isWithoutLeader reports whether a cluster refused a request, or did not answer, because it has no leader.
 func isWithoutLeader(err error) bool {
 	refused, ok := errors.AsType[*jetstream.APIError](err)
 	return ok && refused.Code == 503 || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout)

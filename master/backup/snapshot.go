@@ -23,6 +23,7 @@ const (
 
 	// askPause is the time between two requests to a bus that is not ready for them.
 	askPause = 100 * time.Millisecond
+
 	// indexTime bounds how long the server takes to open a stream after its last chunk.
 	indexTime = 10 * time.Minute
 )
@@ -44,8 +45,8 @@ func ask(ctx context.Context, nc *nats.Conn, subject string, request any, limit 
 	return askRaw(ctx, nc, subject, text, limit)
 }
 
-// askRaw sends a request. In a cluster another server takes the chunks of a stream, and the one to which they are sent may not
-// know yet that it listens. Then nobody has got the request, and it is sent again.
+// askRaw sends a request. In a cluster another server may take the chunks of a stream, and the server of the connection
+// may not know yet that it listens. Then nobody has got the request, and askRaw sends it again.
 func askRaw(ctx context.Context, nc *nats.Conn, subject string, data []byte, limit time.Duration) (r reply, err error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

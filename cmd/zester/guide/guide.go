@@ -12,8 +12,8 @@ var Pages embed.FS
 // Topics returns the names of the pages in the order in which a newcomer reads them.
 func Topics() []string {
 	return []string{
-		"tour", "install", "repo", "review", "schedules", "entry", "states", "jobs", "peels", "alerts", "running", "ha",
-		"backup", "api", "console", "login", "access", "assistants", "missed", "held", "leaked", "lost", "rename", "cron",
-		"salt", "flux", "words",
+		"tour", "install", "repo", "review", "schedules", "entry", "states", "jobs", "peels", "alerts",
+		"running", "ha", "backup", "api", "console", "login", "access", "assistants",
+		"missed", "held", "leaked", "lost", "rename", "cron", "salt", "flux", "words",
 	}
 }
