@@ -77,7 +77,7 @@ func (f *troubled) missed(web *daemon) *daemon {
 		"--to", due.Add(time.Second).Format(time.RFC3339))
 	web = f.peel("web-01", "web-01")
 	f.z.until(`missed`, "why", "web-01", "backup", at)
-	f.want(f.typeAll("missed.md", "Ask why", "02:30", at), `(?s)backup on web-01: ran.*backup on web-01: missed.*the peel was down`)
+	f.want(f.typeAll("missed.md", "Ask why", "02:30", at), `backup on web-01: missed \(down\)\n.*zester-peel was not running`)
 	for _, args := range [][]string{
 		{"peel", "show", "web-01"},
 		{"schedule", "history", "web-01", "backup"},
@@ -85,7 +85,7 @@ func (f *troubled) missed(web *daemon) *daemon {
 		{"guide", "entry", "catch_up"},
 	} {
 		f.mentions("missed.md", "Ask why", args)
-		f.z.must(args...)
+		f.z.until(`backup|catch_up|web-01`, args...) // coverage ends with 2, because a fire was missed
 	}
 	return web
 }
