@@ -214,6 +214,7 @@ func (s *services) newServer() (*apiserver.Server, error) {
 		Readable:  s.judge.readable,
 		Allow:     s.judge.allow,
 		Within:    s.judge.reach().Of,
+		Keys:      s.register.Keys,
 		Coverage:  s.table,
 		ID:        s.m.o.ID,
 		Log:       s.m.log,

@@ -2,6 +2,7 @@ package peel
 
 import (
 	"context"
+	"path/filepath"
 	"testing"
 
 	"github.com/seed-c01c3da5/zester/peel/mask"
@@ -26,6 +27,9 @@ func TestARunHidesTheSecretsOfItsArgumentsAndOfSettingsThatCameDuringIt(t *testi
 		t.Fatal(err)
 	}
 	p := &Peel{registry: module.New()}
+	if p.receipts, err = openReceipts(filepath.Join(t.TempDir(), "receipts"), nil, nil); err != nil {
+		t.Fatal(err)
+	}
 	p.current.Store(&inForce{})
 	p.registry.Add("facts.get", func(_ context.Context, call module.Call) wire.Result {
 		p.current.Store(&inForce{mask: mask.New([]module.Secret{{Plain: "new-secret", Shown: "<new>"}})})

@@ -78,6 +78,7 @@ type Peel struct {
 	pending   pendingRequests
 	receiving sync.Mutex // held while a request is handled, and while leaveIfIdle decides
 	outbox    *outbox.Outbox
+	receipts  *receipts
 	sched     *scheduler.Scheduler
 	key       *key
 	files     *content.Cache // contents of files that states name
@@ -176,6 +177,9 @@ func (p *Peel) open() (err error) {
 		Account: func(ctx context.Context) (scheduler.Account, error) { return p.sched.Account(ctx) },
 	})
 	if p.key, err = openKey(p.path("key")); err == nil {
+		p.receipts, err = openReceipts(p.path("receipts"), p.o.Connect, p.log)
+	}
+	if err == nil {
 		p.files, err = content.New(p.path("contents"), p.due.report.raise, p.log)
 	}
 	if err == nil {
@@ -211,6 +215,7 @@ func (p *Peel) path(name string) string { return filepath.Join(p.o.DataDir, name
 func (p *Peel) Run(ctx context.Context) error {
 	err := p.run(ctx)
 	p.outbox.Close()
+	_ = p.receipts.file.Close() // every number is written
 	p.snapshot.Close()
 	return errors.Join(err, p.fence.Close())
 }

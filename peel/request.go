@@ -222,7 +222,7 @@ func (p *Peel) reply(r *request, result wire.Result) {
 		return
 	}
 	ret := wire.Return{JID: r.JID, Peel: p.o.ID, Result: result, Epoch: r.Epoch, Finished: time.Now(), V: wire.Version}
-	data, err := report.FitReturn(&ret, wire.MaxMessage)
+	data, err := p.encodeReturn(&ret, &r.Request)
 	isNext, stored := p.outbox.Len() == 0, false // isNext: no message is sent before it; stored: it is on the disk
 	if err == nil {
 		stored, err = p.outbox.Put(string(r.JID)+"."+p.o.ID.Wire(), wire.ReturnOf(r.JID, p.o.ID.Wire()), data)
@@ -239,6 +239,7 @@ func (p *Peel) reply(r *request, result wire.Result) {
 
 // answer sends the result of a direct request. If the person has gone, it is lost.
 func (p *Peel) answer(r *request, result wire.Result) {
+	p.receipts.end(r.JID) // the number remains without a receipt
 	nc := p.bus.Load()
 	a := wire.DirectAnswer{Peel: p.o.ID, Result: result, V: wire.Version}
 	data, err := report.FitAnswer(&a, nc.MaxPayload())

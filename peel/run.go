@@ -7,7 +7,6 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/catalogue"
 	"github.com/seed-c01c3da5/zester/peel/mask"
 	"github.com/seed-c01c3da5/zester/peel/module"
-	"github.com/seed-c01c3da5/zester/peel/report"
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings"
@@ -39,12 +38,16 @@ func (p *Peel) runEntry(ctx context.Context, f scheduler.Fire) wire.Result {
 	if !result.Success && errors.Is(context.Cause(ctx), errStopped) {
 		result.Outcome, result.Error = wire.Interrupted, errStopped.Error()
 	}
+	if !f.Entry.ReturnJob.Wants(result.Success) {
+		p.receipts.end(f.JID)
+	}
 	return result
 }
 
-// call runs a function and masks its result: the secrets in the arguments of the call, and the secrets in the settings
-// when it began and when it ended.
+// call numbers and runs a function and masks its result: the secrets in the arguments of the call, and the secrets in
+// the settings when it began and when it ended.
 func (p *Peel) call(ctx context.Context, name string, c module.Call, args *mask.Mask) wire.Result {
+	p.receipts.begin(c.JID)
 	m := args.With(p.current.Load().mask)
 	c.Secrets = m.Secrets() // the function masks before it cuts its output, which could split a secret
 	result := p.registry.Call(ctx, name, c)
@@ -73,7 +76,7 @@ func (p *Peel) reportRun(f scheduler.Fire, result wire.Result) bool {
 		Proof:    f.Source.Proof,
 		V:        wire.Version,
 	}
-	data, err := report.FitScheduled(&r, wire.MaxMessage)
+	data, err := p.encodeReport(&r)
 	if err == nil {
 		_, err = p.outbox.Put(string(r.JID), wire.ScheduledOf(r.JID, p.o.ID.Wire()), data)
 	}

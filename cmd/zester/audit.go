@@ -15,7 +15,8 @@ import (
 )
 
 func (a *app) auditCommand() *cobra.Command {
-	return group("audit", "Show who did what", a.auditListCommand(), a.auditVerifyCommand(), a.auditExportCommand())
+	return group("audit", "Show who did what", a.auditListCommand(), a.auditVerifyCommand(), a.auditExportCommand(),
+		a.auditEvidenceCommand())
 }
 
 // followEvery is the time between two requests of --follow.

@@ -10,20 +10,9 @@ import (
 	"github.com/seed-c01c3da5/zester/master/audit"
 )
 
-// maxGaps is how many gaps of the audit log are printed.
-const maxGaps = 20
-
-// A chain is the result of zester audit verify.
-type chain struct {
-	First   uint64     `json:"first"` // the oldest entry, 0 if there is none
-	Entries int        `json:"entries"`
-	Head    audit.Head `json:"head"` // of the newest entry
-	Gaps    []string   `json:"gaps"`
-	Total   int        `json:"gaps_total"`
-}
-
 func (a *app) auditVerifyCommand() *cobra.Command {
-	return &cobra.Command{
+	var file string
+	cmd := &cobra.Command{
 		Use:   "verify [SEQ:DIGEST]",
 		Short: "Check that no entry of the audit log was replaced or removed",
 		Long: `verify reads the whole log. Each entry has the SHA-256 digest of the one before
@@ -32,7 +21,10 @@ is a gap. The exit code is 1 if there is one.
 
 It prints the number and the digest of the newest entry. Keep them elsewhere:
 given to a later verify, they prove that this entry and all before it are still
-the same. Entries older than the log is kept for are not missing.`,
+the same. Entries older than the log is kept for are not missing.
+
+--from checks a file of zester audit export or zester audit evidence, without a
+bus: also the receipts of the runs in it, and on which peels nothing began.`,
 		Args: atMost(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var known audit.Head
@@ -41,6 +33,9 @@ the same. Entries older than the log is kept for are not missing.`,
 				if known, err = audit.ParseHead(args[0]); err != nil {
 					return usageError("%w", err)
 				}
+			}
+			if file != "" {
+				return a.verifyEvidence(file, known)
 			}
 			return a.withClient(func(client *api.Client) error {
 				c, err := verifyAudit(cmd.Context(), client, known)
@@ -57,30 +52,16 @@ the same. Entries older than the log is kept for are not missing.`,
 			})
 		},
 	}
+	cmd.Flags().StringVar(&file, "from", "", "`FILE` to check instead of the log on the bus")
+	return cmd
 }
 
 // verifyAudit reads the log from its oldest entry. known is a head of earlier, zero for none.
-func verifyAudit(ctx context.Context, client *api.Client, known audit.Head) (*chain, error) {
-	c := &chain{Gaps: []string{}}
-	gap := func(text string) {
-		if c.Total++; len(c.Gaps) < maxGaps {
-			c.Gaps = append(c.Gaps, text)
-		}
-	}
-	err := auditLines(ctx, client, 0, func(line audit.Line) error {
-		if c.Entries++; c.Entries == 1 {
-			c.First, c.Head = line.Seq, audit.Head{Seq: line.Seq - 1}
-		}
-		if err := c.Head.Check(line); err != nil {
-			gap(err.Error())
-		}
-		if c.Head = audit.HeadOf(line); c.Head.Seq == known.Seq && c.Head.Digest != known.Digest {
-			gap(fmt.Sprintf("entry %d is another one than it was: its digest is %s", known.Seq, c.Head.Digest))
-		}
-		return nil
-	})
-	if err == nil && known.Seq > c.Head.Seq {
-		gap(fmt.Sprintf("entry %d is gone: the newest is entry %d", known.Seq, c.Head.Seq))
+func verifyAudit(ctx context.Context, client *api.Client, known audit.Head) (*audit.Chain, error) {
+	c := &audit.Chain{Gaps: []string{}}
+	err := auditLines(ctx, client, 0, func(line audit.Line) error { c.Add(line, known); return nil })
+	if err == nil {
+		c.End(known)
 	}
 	return c, err
 }
@@ -103,7 +84,7 @@ func auditLines(ctx context.Context, client *api.Client, after uint64, got func(
 	}
 }
 
-func (a *app) showChain(c *chain) error {
+func (a *app) showChain(c *audit.Chain) error {
 	for _, text := range c.Gaps {
 		if _, err := fmt.Fprintln(a.out, plain(text)); err != nil {
 			return err

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/seed-c01c3da5/zester/master"
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/peel"
@@ -143,9 +144,30 @@ func (f *fleet) startMaster(ctx context.Context, g *errgroup.Group) error {
 	return err
 }
 
+// registered makes the credential of a peel as zester auth issue does.
+func (f *fleet) registered(id target.PeelID) ([]byte, error) {
+	key, err := credential.MakeKey()
+	if err != nil {
+		return nil, err
+	}
+	entry := keystore.Entry{Role: grants.RolePeel, ID: string(id), Keys: []credential.Key{{Public: key.Public(), Issued: time.Now()}}}
+	name, err := keystore.Register(keystore.Dir(f.dir), entry, false)
+	if err != nil {
+		return nil, err
+	}
+	token, err := f.keys.Issue(grants.RolePeel, name, key.Public(), 0)
+	if err != nil {
+		return nil, err
+	}
+	return key.Creds(token)
+}
+
 // startPeel returns a channel that closes when the peel has ended.
 func (f *fleet) startPeel(ctx context.Context, g *errgroup.Group, id target.PeelID) (<-chan struct{}, error) {
 	creds, err := f.keys.Creds(grants.RolePeel, id.Wire(), 0)
+	if id == "db-01" { // the masters know its key
+		creds, err = f.registered(id)
+	}
 	if err != nil {
 		return nil, err
 	}

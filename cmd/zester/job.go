@@ -19,7 +19,7 @@ import (
 func (a *app) jobCommand() *cobra.Command {
 	return group("job", "Show jobs and what peels returned, cancel and retry them",
 		a.jobListCommand(), a.jobActiveCommand(), a.jobShowCommand(), a.jobReturnsCommand(), a.jobWatchCommand(),
-		a.jobCancelCommand(), a.jobRetryCommand())
+		a.jobCancelCommand(), a.jobRetryCommand(), a.jobVerifyCommand())
 }
 
 // statuses lists every status for messages.

@@ -56,6 +56,7 @@ job list --schedule backup -o wide`},
 	"job returns": {listsShort | flagColour, "job returns last --only failed\njob returns last --group"},
 	"job watch":   {listStates, `job watch last --wait 5m`},
 	"job cancel":  {asks, `job cancel 3MSR6mQU`},
+	"job verify":  {listsShort, "job verify last\njob verify 3MSR6mQU --export job.jsonl\njob verify --from job.jsonl"},
 	"job retry":   {listStates, "job retry last\njob retry last --only missing --when-online 1h"},
 
 	"peel list": {listStates, `
@@ -233,7 +234,10 @@ state status -o json           # with the states that changed or failed`},
 	"audit list": {
 		listStates, "audit list --user ada --since 12h\naudit list --action sync --result refused --follow",
 	},
-	"audit verify": {asks, "audit verify\naudit verify -o json"},
+	"audit verify": {asks, "audit verify\naudit verify -o json\naudit verify --from freeze.jsonl"},
+	"audit evidence": {
+		onBus, "audit evidence 'web-*' --since 2026-12-23T00:00:00Z --until 2027-01-02T00:00:00Z",
+	},
 	"audit export": {onBus, "audit export\naudit export --after 4711     # what was added since"},
 	"doctor":       {listsShort | flagColour, "doctor\ndoctor --cut-off\ndoctor --cut-off 'web-*' -o json"},
 	"bus show":     {listsShort, `bus show`},

@@ -56,6 +56,8 @@ type Explained struct {
 type JobRequest struct {
 	JID    wire.JID      `json:"jid" path:"jid" minLength:"27" maxLength:"27"`
 	Cursor target.PeelID `json:"cursor,omitempty" query:"cursor" maxLength:"128" doc:"The next of the page before."`
+	// Keys asks for the keys of the peels, by which their receipts are checked.
+	Keys bool `json:"keys,omitempty" query:"keys" doc:"Also the keys of the peels, which check their receipts."`
 }
 
 // ActiveJobs are jobs that have not ended, newest first, without their targets and arguments.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -86,7 +87,24 @@ func (s *Server) returns(ctx context.Context, q api.JobRequest) (*job.RowsPage, 
 			row.State = job.RowUnreachable
 		}
 	}
+	if q.Keys && s.o.Keys != nil {
+		return page, s.addKeys(ctx, page)
+	}
 	return page, nil
+}
+
+// addKeys adds the keys of the peels with a receipt.
+func (s *Server) addKeys(ctx context.Context, page *job.RowsPage) (err error) {
+	page.Keys = map[target.PeelID][]credential.PeelKey{}
+	for _, row := range page.Rows {
+		if row.Return == nil || row.Return.Receipt == nil {
+			continue
+		}
+		if page.Keys[row.Peel], err = s.o.Keys(ctx, row.Peel); err != nil {
+			return fmt.Errorf("cannot read the keys of %s: %w", row.Peel, err)
+		}
+	}
+	return nil
 }
 
 // offline reports whether a peel is known not to be online.

@@ -19,6 +19,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/auth/access"
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/token"
 	"github.com/seed-c01c3da5/zester/master/auth/user"
@@ -57,6 +58,8 @@ type Options struct {
 	Allow func(ctx context.Context, from grants.Caller, spec *job.Spec) error
 	// Within returns the peels about which a caller may read; nil: everybody may read about all.
 	Within func(ctx context.Context, from grants.Caller) (access.Peels, error)
+	// Keys returns the keys of a peel's credentials; nil: they are not known.
+	Keys func(ctx context.Context, id target.PeelID) ([]credential.PeelKey, error)
 	// KeepAudit changes the audit log to what the bus keeps; needed with Authority.
 	KeepAudit func(context.Context, bucket.Kept) error
 	Coverage  *coverage.Table  // which runs; nil: nobody can ask for it

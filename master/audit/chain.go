@@ -69,6 +69,44 @@ func (h Head) Check(l Line) error {
 	return nil
 }
 
+// maxGaps is how many gaps a [Chain] names.
+const maxGaps = 20
+
+// A Chain is the result of a check of lines that follow each other. The zero value has seen none.
+type Chain struct {
+	First   uint64   `json:"first"` // the oldest entry, 0 if there is none
+	Entries int      `json:"entries"`
+	Head    Head     `json:"head"` // of the newest entry
+	Gaps    []string `json:"gaps"`
+	Total   int      `json:"gaps_total"`
+}
+
+// Add checks the next line. known is a head that somebody has kept, zero for none.
+func (c *Chain) Add(line Line, known Head) {
+	if c.Entries++; c.Entries == 1 {
+		c.First, c.Head = line.Seq, Head{Seq: line.Seq - 1}
+	}
+	if err := c.Head.Check(line); err != nil {
+		c.gap(err.Error())
+	}
+	if c.Head = HeadOf(line); c.Head.Seq == known.Seq && c.Head.Digest != known.Digest {
+		c.gap(fmt.Sprintf("entry %d is another one than it was: its digest is %s", known.Seq, c.Head.Digest))
+	}
+}
+
+// End checks, after all lines, that the known head was not beyond them.
+func (c *Chain) End(known Head) {
+	if known.Seq > c.Head.Seq {
+		c.gap(fmt.Sprintf("entry %d is gone: the newest is entry %d", known.Seq, c.Head.Seq))
+	}
+}
+
+func (c *Chain) gap(text string) {
+	if c.Total++; len(c.Gaps) < maxGaps {
+		c.Gaps = append(c.Gaps, text)
+	}
+}
+
 // A Status says how far a master has followed the log, and what is wrong with it.
 type Status struct {
 	Head  Head   `json:"head"`            // after the newest entry that was checked

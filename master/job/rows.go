@@ -3,6 +3,7 @@ package job
 import (
 	"context"
 
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/bucket"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -37,6 +38,8 @@ type RowsPage struct {
 	Job  Job           `json:"job" doc:"When the page was made, without targets and arguments."`
 	Rows []Row         `json:"rows" doc:"A target that has not returned is waiting, or unreachable if it is offline."`
 	Next target.PeelID `json:"next,omitempty" doc:"The cursor of the next page; absent on the last."`
+	// Keys are those of the peels of Rows that have a receipt, if they were asked for.
+	Keys map[target.PeelID][]credential.PeelKey `json:"keys,omitempty" doc:"Public nkeys of the credentials of peels."`
 }
 
 const (

@@ -51,19 +51,21 @@ func FitScheduled(r *wire.ScheduledResult, maxPayload int64) ([]byte, error) {
 }
 
 // FitStored encodes again the return or report in an encoded message, for a bus whose messages have at most maxPayload
-// bytes.
+// bytes. It takes out the receipt, which is about the result before it was cut.
 func FitStored(msg *nats.Msg, maxPayload int64) ([]byte, error) {
 	if wire.IsScheduled(msg.Subject) {
 		r, err := wire.DecodeScheduled(msg)
 		if err != nil {
 			return nil, err
 		}
+		r.Receipt = nil
 		return FitScheduled(&r, maxPayload)
 	}
 	r, err := wire.DecodeReturn(msg)
 	if err != nil {
 		return nil, err
 	}
+	r.Receipt = nil
 	return FitReturn(&r, maxPayload)
 }
 

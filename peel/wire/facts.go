@@ -35,8 +35,8 @@ func (f Facts) Signer(keys []string) string {
 	return ""
 }
 
-// proofSize is the length of an nkey's signature in bytes.
-const proofSize = 64
+// SignatureSize is the length of an nkey's signature in bytes.
+const SignatureSize = 64
 
 // keySize is the length of a public key in its text form.
 const keySize = 56
@@ -76,8 +76,8 @@ func (f Facts) check(size int) error {
 	if f.Key != "" && (len(f.Key) != keySize || !nkeys.IsValidPublicCurveKey(f.Key)) {
 		return fmt.Errorf("%.60q is no public X25519 key", f.Key)
 	}
-	if len(f.Proof) != 0 && len(f.Proof) != proofSize {
-		return fmt.Errorf("the proof of the sealing key has %d bytes, want %d", len(f.Proof), proofSize)
+	if len(f.Proof) != 0 && len(f.Proof) != SignatureSize {
+		return fmt.Errorf("the proof of the sealing key has %d bytes, want %d", len(f.Proof), SignatureSize)
 	}
 	values := MaxFacts
 	return measure(f.Facts, MaxFactsDepth, &values)

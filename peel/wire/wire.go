@@ -159,6 +159,7 @@ type Return struct {
 	Result
 	Epoch    uint64    `json:"epoch"`
 	Finished time.Time `json:"timestamp"`
+	Receipt  *Receipt  `json:"receipt,omitempty"` // nil: the peel could not sign, or the result was cut since
 	V        int       `json:"v"`
 }
 
@@ -195,13 +196,14 @@ type ScheduledResult struct {
 	Author string `json:"author,omitempty"` // of that commit
 	Ran    string `json:"ran,omitempty"`    // what the entry runs in the settings; empty for an entry of peel.yaml
 	// from the document: shows that masters gave the peel this entry with this commit, origin, author and function
-	Proof string `json:"proof,omitempty"`
-	V     int    `json:"v"`
+	Proof   string   `json:"proof,omitempty"`
+	Receipt *Receipt `json:"receipt,omitempty"` // see [Return].Receipt
+	V       int      `json:"v"`
 }
 
 // Return returns the report in the form of a return for a dispatched job.
 func (r *ScheduledResult) Return() *Return {
-	return &Return{JID: r.JID, Peel: r.Peel, Result: r.Result, Finished: r.Finished, V: r.V}
+	return &Return{JID: r.JID, Peel: r.Peel, Result: r.Result, Finished: r.Finished, Receipt: r.Receipt, V: r.V}
 }
 
 // Facts are the facts of a peel's host. The peel publishes them after each connect and when they change.

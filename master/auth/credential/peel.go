@@ -19,6 +19,12 @@ const (
 	Revoked  EnrollState = "revoked"
 )
 
+// A PeelKey is a key of a peel's credentials, by which its receipts are checked.
+type PeelKey struct {
+	Public  string    `json:"public"`           // nkey
+	Revoked time.Time `json:"revoked,omitzero"` // zero: it was not
+}
+
 // An Enrolled is a peel that requested a credential.
 type Enrolled struct {
 	ID      target.PeelID `json:"id"`

@@ -45,9 +45,43 @@ func OpenRegister(ctx context.Context, js jetstream.JetStream, dir string) (*Reg
 // Lookup returns the peel that has a name on the bus. Settings that cannot be decoded count as settings without
 // secrets. The error is [bucket.ErrUnreadable] if the peel's record cannot be decoded.
 func (p *Register) Lookup(ctx context.Context, wireID string) (r Registration, err error) {
+	r, _, err = p.find(ctx, wireID)
+	if err != nil || r.ID == "" {
+		return Registration{}, err
+	}
+	doc, _, err := p.store.Get(ctx, r.ID)
+	_, damaged := errors.AsType[*settings.DecodeError](err)
+	switch {
+	case damaged:
+		return r, nil // the reconciler replaces them
+	case err == nil && doc != nil && doc.Sealed != nil:
+		r.Sealed = string(doc.Sealed.To)
+	}
+	return r, err
+}
+
+// Keys returns the keys of the credentials that a peel has and had, as far as masters still know them. A revoked key is
+// forgotten when its last credential would have expired.
+func (p *Register) Keys(ctx context.Context, id target.PeelID) ([]credential.PeelKey, error) {
+	r, ends, err := p.find(ctx, id.Wire())
+	if err != nil || r.ID != id {
+		return nil, err
+	}
+	keys := make([]credential.PeelKey, 0, len(r.Keys)+len(r.Ended))
+	for _, public := range r.Keys {
+		keys = append(keys, credential.PeelKey{Public: public})
+	}
+	for _, public := range slices.Sorted(slices.Values(r.Ended)) {
+		keys = append(keys, credential.PeelKey{Public: public, Revoked: ends[public].At})
+	}
+	return keys, nil
+}
+
+// find returns a registration without Sealed, and when the ended keys were revoked.
+func (p *Register) find(ctx context.Context, wireID string) (r Registration, ends map[string]credential.End, err error) {
 	e, _, err := p.peels.Get(ctx, wireID)
 	if err != nil && !errors.Is(err, bucket.ErrAbsent) {
-		return r, err
+		return r, nil, err
 	}
 	if e.State == credential.Accepted || len(e.Ended) > 0 { // in other states there is only a request
 		r.ID = e.ID
@@ -58,7 +92,7 @@ func (p *Register) Lookup(ctx context.Context, wireID string) (r Registration, e
 	if p.dir != "" {
 		known, err := keystore.Registered(p.dir, grants.RolePeel, wireID)
 		if err != nil {
-			return r, err
+			return r, nil, err
 		}
 		if r.ID == "" && !isRequest(&e, known.Keys) {
 			r.ID = target.PeelID(known.ID)
@@ -72,18 +106,7 @@ func (p *Register) Lookup(ctx context.Context, wireID string) (r Registration, e
 	if e.State == credential.Accepted && !slices.Contains(r.Keys, e.Public) {
 		r.Keys = append(r.Keys, e.Public)
 	}
-	if r.ID == "" {
-		return Registration{}, nil
-	}
-	doc, _, err := p.store.Get(ctx, r.ID)
-	_, damaged := errors.AsType[*settings.DecodeError](err)
-	switch {
-	case damaged:
-		return r, nil // the reconciler replaces them
-	case err == nil && doc != nil && doc.Sealed != nil:
-		r.Sealed = string(doc.Sealed.To)
-	}
-	return r, err
+	return r, e.Ended, nil
 }
 
 // RevokedSince returns the peels with a credential that was revoked after a time, and those whose record cannot be
