@@ -94,16 +94,16 @@ func TestNumbersThatFollowEachOtherShowThatNothingBegan(t *testing.T) {
 		runs []run
 		want string // part of why; empty: proven
 	}{
-		"nothing":                  {[]run{{6, before, "d"}, {7, before, "d"}, {8, after, "d"}, {9, after, "e"}}, ""},
-		"in any order of the file": {[]run{{8, after, "d"}, {7, before, "d"}}, ""},
-		"at the edges":             {[]run{{7, noon, "d"}, {8, noon.Add(2 * time.Hour), "d"}}, ""},
-		"a run":                    {[]run{{7, before, "d"}, {8, within, "d"}, {9, after, "d"}}, "1 runs began"},
-		"a run without a record":   {[]run{{7, before, "d"}, {9, after, "d"}}, "1 runs without a receipt"},
-		"other settings":           {[]run{{7, before, "d"}, {8, after, "e"}}, "its settings changed"},
-		"nothing before":           {[]run{{8, after, "d"}}, "no receipt of a run before"},
-		"nothing after":            {[]run{{7, before, "d"}}, "no receipt of a run after"},
-		"nothing at all":           {nil, "no receipt"},
-		"a number twice":           {[]run{{7, before, "d"}, {7, within, "d"}, {8, after, "d"}}, "is there twice"},
+		"nothing":                   {[]run{{6, before, "d"}, {7, before, "d"}, {8, after, "d"}, {9, after, "e"}}, ""},
+		"in any order of the file":  {[]run{{8, after, "d"}, {7, before, "d"}}, ""},
+		"at the edges":              {[]run{{7, noon, "d"}, {8, noon.Add(2 * time.Hour), "d"}}, ""},
+		"a run":                     {[]run{{7, before, "d"}, {8, within, "d"}, {9, after, "d"}}, "1 runs began"},
+		"a run without a record":    {[]run{{7, before, "d"}, {9, after, "d"}}, "1 runs without a receipt"},
+		"other settings":            {[]run{{7, before, "d"}, {8, after, "e"}}, "its settings changed"},
+		"nothing before":            {[]run{{8, after, "d"}}, "no receipt of a run before"},
+		"nothing after":             {[]run{{7, before, "d"}}, "no receipt of a run after"},
+		"nothing at all":            {nil, "no receipt"},
+		"a number twice":            {[]run{{7, before, "d"}, {7, within, "d"}, {8, after, "d"}}, "is there twice"},
 		"a clock that was set back": {[]run{{7, before, "d"}, {8, after, "d"}, {9, within, "d"}}, "its clock was changed"},
 		"and further back":          {[]run{{7, after, "d"}, {8, before, "d"}, {9, after, "d"}}, "its clock was changed"},
 	} {

@@ -39,10 +39,14 @@ func peelKey(t testing.TB) (nkeys.KeyPair, credential.PeelKey) {
 func dispatched(t testing.TB, pair nkeys.KeyPair, key credential.PeelKey, peel target.PeelID) signed {
 	t.Helper()
 	now := time.Now()
-	j := &job.Job{Spec: job.Spec{JID: wire.NewJID(), Function: "cmd.run", StateID: "df", Args: map[string]any{"shell": true}},
-		Created: now.Add(-time.Second), Updated: now, Deadline: now.Add(time.Minute)}
-	r := &wire.Return{JID: j.JID, Peel: peel, Result: wire.Result{Success: true, Data: map[string]any{"n": int64(1)}, Duration: time.Second}, Epoch: 7,
-		Finished: now, Receipt: &wire.Receipt{Number: 4, Document: "d1"}}
+	j := &job.Job{
+		Spec:    job.Spec{JID: wire.NewJID(), Function: "cmd.run", StateID: "df", Args: map[string]any{"shell": true}},
+		Created: now.Add(-time.Second), Updated: now, Deadline: now.Add(time.Minute),
+	}
+	r := &wire.Return{
+		JID: j.JID, Peel: peel, Result: wire.Result{Success: true, Data: map[string]any{"n": int64(1)}, Duration: time.Second}, Epoch: 7,
+		Finished: now, Receipt: &wire.Receipt{Number: 4, Document: "d1"},
+	}
 	s, err := r.Statement(settings.Ran("cmd.run df", j.Args))
 	sign(t, pair, s, err, r.Receipt)
 	return signed{j, r, []credential.PeelKey{key}}
@@ -87,7 +91,9 @@ func TestAReceiptProvesOneRunOfOnePeel(t *testing.T) {
 			st, err := s.ret.Statement("")
 			sign(t, pair, st, err, s.ret.Receipt)
 		}, job.ErrNotProven},
-		"a key that was replaced since":  {func(s *signed) { s.keys = []credential.PeelKey{other, {Public: key.Public, Revoked: s.ret.Finished.Add(1)}} }, nil},
+		"a key that was replaced since": {func(s *signed) {
+			s.keys = []credential.PeelKey{other, {Public: key.Public, Revoked: s.ret.Finished.Add(1)}}
+		}, nil},
 		"a key that was revoked before":  {func(s *signed) { s.keys[0].Revoked = s.ret.Finished.Add(-1) }, job.ErrRevokedKey},
 		"a clock that is behind":         {func(s *signed) { s.job.Created = s.ret.Finished.Add(2 * time.Minute) }, job.ErrWrongClock},
 		"a clock beyond the deadline":    {func(s *signed) { s.job.Deadline = s.ret.Finished.Add(-2 * time.Minute) }, job.ErrWrongClock},
