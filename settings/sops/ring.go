@@ -1,7 +1,6 @@
 package sops
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -24,8 +23,8 @@ type Ring struct {
 	sum        [sha256.Size]byte // of the files
 }
 
-// ReadRing reads identities from files in the format of age-keygen. It refuses a file that others than its owner may
-// read.
+// ReadRing reads identities from files in the format of age-keygen, also those of plugins of age. It refuses a file that
+// others than its owner may read.
 func ReadRing(files ...string) (*Ring, error) {
 	r, h := &Ring{}, sha256.New()
 	for _, file := range files {
@@ -33,12 +32,12 @@ func ReadRing(files ...string) (*Ring, error) {
 		if err != nil {
 			return nil, fmt.Errorf("cannot read the identities in %s: %w", file, err)
 		}
-		identities, err := age.ParseIdentities(bytes.NewReader(data))
+		identities, err := parseIdentities(data)
 		if err != nil {
 			// The library's error may contain a line of the file.
 			return nil, fmt.Errorf(
 				"cannot read the identities in %s: want lines that begin with AGE-SECRET-KEY-1, "+
-					"as age-keygen writes them",
+					"as age-keygen writes them, or with AGE-PLUGIN-",
 				file,
 			)
 		}
