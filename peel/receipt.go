@@ -54,8 +54,8 @@ func openReceipts(file string, connect []nats.Option, log *slog.Logger) (r *rece
 	return r, nil
 }
 
-// begin numbers a run that begins; its further attempts keep the number. The number outlives the process; a crash of the
-// host may repeat the last ones.
+// begin numbers a run that begins; its further attempts keep the number. The number outlives the process; a crash of
+// the host may repeat the last ones.
 func (r *receipts) begin(jid wire.JID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -122,7 +122,7 @@ func ReadEvidence(file io.Reader, known Head) (*Evidence, error) {
 				e.Runs = append(e.Runs, RunOf(of, &row, keys[row.Peel]))
 			}
 		default:
-			err = errors.New("it is no line of zester audit evidence, zester audit export or zester job verify --export")
+			err = errors.New("no line of zester audit evidence, zester audit export or zester job verify --export")
 		}
 		if err != nil {
 			return nil, fmt.Errorf("cannot read line %d: %w", n, err)

@@ -23,8 +23,8 @@ type Ring struct {
 	sum        [sha256.Size]byte // of the files
 }
 
-// ReadRing reads identities from files in the format of age-keygen, also those of plugins of age. It refuses a file that
-// others than its owner may read.
+// ReadRing reads identities from files in the format of age-keygen, also those of plugins of age. It refuses a file
+// that others than its owner may read.
 func ReadRing(files ...string) (*Ring, error) {
 	r, h := &Ring{}, sha256.New()
 	for _, file := range files {

@@ -78,7 +78,9 @@ func (p *Register) Keys(ctx context.Context, id target.PeelID) ([]credential.Pee
 }
 
 // find returns a registration without Sealed, and when the ended keys were revoked.
-func (p *Register) find(ctx context.Context, wireID string) (r Registration, ends map[string]credential.End, err error) {
+func (p *Register) find(ctx context.Context, wireID string) (
+	r Registration, ends map[string]credential.End, err error,
+) {
 	e, _, err := p.peels.Get(ctx, wireID)
 	if err != nil && !errors.Is(err, bucket.ErrAbsent) {
 		return r, nil, err
