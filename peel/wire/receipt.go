@@ -14,8 +14,8 @@ import (
 // A Receipt lets anybody with the public key of a peel check what the peel said about a run. Masters store it with the
 // return.
 type Receipt struct {
-	// Number counts the runs of the peel, also those without a record: a run has the number after that of the run
-	// that began before it. It begins again with another data directory.
+	// Number counts the runs of the peel in the order in which they began, also runs without a record. A peel with a
+	// new data directory counts from 1.
 	Number    uint64 `json:"number"`
 	Document  string `json:"document,omitempty"` // digest of the settings in force at the end; empty: there are none
 	Signature []byte `json:"signature"`          // of [Statement.Text], by the nkey of the peel's credential
