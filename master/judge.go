@@ -16,6 +16,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/user"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/reach"
+	"github.com/seed-c01c3da5/zester/master/service"
 	"github.com/seed-c01c3da5/zester/peel/catalogue"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -135,12 +136,31 @@ func (j judge) reach() reach.Reach {
 	return reach.Reach{Users: j.users, Tokens: j.tokens, Select: j.selects}
 }
 
-// checkNotRevoked returns [grants.ErrNotAllowed] if a person or a token was revoked. It reads the buckets.
-func (j judge) checkNotRevoked(ctx context.Context, user string) error {
-	if token, ok := credential.TokenNameOf(user); ok {
-		return j.tokens.CheckNotRevoked(ctx, token)
+// second returns a rule that makes a job wait for a second person, and nil if there is none. Whoever reads the data
+// directory of a master can do without: that is an emergency, and marked.
+func (j judge) second(ctx context.Context, from grants.Caller, spec *job.Spec) (*access.Second, error) {
+	if !service.NeedsSecond(from) {
+		return nil, nil
 	}
-	return j.users.CheckNotRevoked(ctx, user)
+	all, err := j.users.Seconds(ctx, access.Dispatch)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range all {
+		selected, err := j.selects(ctx, s.Expr())
+		if err != nil {
+			return nil, fmt.Errorf("it is not known whether this needs a second person: %w", err)
+		}
+		if spec.Function == scheduleRun {
+			s.Functions = nil // what the entry runs may be any of them
+		}
+		for _, function := range catalogue.RunBy(spec.Function, spec.Args) {
+			if s.Covers(function, spec.Targets, selected) {
+				return &s, nil
+			}
+		}
+	}
+	return nil, nil
 }
 
 // readable returns the peels whose settings a caller may read: for an auditor all, for others the peels on which they

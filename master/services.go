@@ -165,7 +165,10 @@ func (s *services) assemble(ctx context.Context) (err error) {
 		Jobs:            s.jobs,
 		Select:          s.server.SelectFor,
 		Allow:           s.judge.allow,
-		CheckNotRevoked: s.judge.checkNotRevoked,
+		Check:           s.users.Check,
+		Needs:           s.judge.second,
+		CheckApart:      s.judge.reach().CheckApart,
+		CheckNotRevoked: s.judge.reach().CheckCurrent,
 		Audit:           s.audit,
 		Log:             m.log,
 		Metrics:         m.o.Metrics,
@@ -184,13 +187,16 @@ func (s *services) newDispatcher(owner string) (*dispatch.Dispatcher, error) {
 		Audit:           s.audit,
 		Log:             s.m.log,
 		Allow:           s.judge.allow,
-		CheckNotRevoked: s.judge.checkNotRevoked,
+		CheckNotRevoked: s.judge.reach().CheckCurrent,
 		Revoked:         s.register.RevokedSince,
 		Select: func(ctx context.Context, from grants.Caller, expr string) ([]target.PeelID, error) {
 			return s.server.SelectFor(ctx, from, expr)
 		},
 		Approved: func(ctx context.Context, user string, spec *job.Spec, action string) (map[string]string, error) {
 			return s.held.Approved(ctx, user, spec, action)
+		},
+		Second: func(ctx context.Context, from grants.Caller, spec *job.Spec) error {
+			return s.held.Second(ctx, from, spec)
 		},
 	})
 }
@@ -213,6 +219,7 @@ func (s *services) newServer() (*apiserver.Server, error) {
 		Stored:    s.stored.Err,
 		Readable:  s.judge.readable,
 		Allow:     s.judge.allow,
+		Needs:     s.judge.second,
 		Within:    s.judge.reach().Of,
 		Keys:      s.register.Keys,
 		Coverage:  s.table,

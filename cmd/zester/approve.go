@@ -18,6 +18,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/audit"
+	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/catalogue"
 	"github.com/seed-c01c3da5/zester/settings/status"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
@@ -31,9 +32,10 @@ func (a *app) approveCommand() *cobra.Command {
 	var all, reject, yes bool
 	cmd := &cobra.Command{
 		Use:   "approve [ACTION]",
-		Short: "Decide what assistants asked for and may not do by themselves",
+		Short: "Decide what assistants asked for, and what needs two persons",
 		Long: `approve lists the actions that wait for a person. An assistant may act on a few
-peels by itself; what it asks for on more peels waits here for 24 hours. --all
+peels by itself; what it asks for on more peels waits here for 24 hours, and so
+does what a person asked for that needs two (zester guide access). --all
 also lists what was decided or has expired in the last 7 days.
 
 With the ID of an action it shows what the assistant says, what masters know of
@@ -121,7 +123,7 @@ func heldTable(actions []api.HoldAction) table {
 		drop:   []string{"AGENT", "UNTIL", "TARGET", "STATE"},
 		wide:   []string{"DECIDED BY", "JOB"},
 		states: []string{"STATE"},
-		legend: "TARGET, REASON and AGENT are what the assistant says.",
+		legend: "TARGET, REASON and AGENT are what the assistant says; without an AGENT, a person waits for a second.",
 	}
 	for i := range actions {
 		v := &actions[i]
@@ -156,6 +158,9 @@ func (a *app) approveHeld(ctx context.Context, client *api.Client, id api.HoldID
 	if err := canApprove(&s.HoldAction, client.User(), time.Now()); err != nil {
 		a.describeHeld(s, nil, "")
 		return err
+	}
+	if !s.IsJob() {
+		return a.approveRequest(ctx, client, s, yes)
 	}
 	now, err := client.Resolve(ctx, s.Target)
 	if err != nil {
@@ -203,6 +208,35 @@ func (a *app) approveHeld(ctx context.Context, client *api.Client, id api.HoldID
 	return err
 }
 
+// approveRequest shows a request that needs two persons, asks, and has masters carry it out in the name of the user.
+func (a *app) approveRequest(ctx context.Context, client *api.Client, s *api.HoldShown, yes bool) error {
+	if !yes && !a.canAsk() {
+		if a.output == formTable || a.output == formWide {
+			a.describeHeld(s, nil, "")
+		} else if err := a.print(s, []string{string(s.ID)}, nil); err != nil {
+			return err
+		}
+		return usageError("cannot approve without --yes: there is no terminal to ask a question")
+	}
+	a.describeHeld(s, nil, client.User())
+	if !yes {
+		question := fmt.Sprintf("do %s for %s, as %s?", s.Verb, s.By, client.User())
+		if err := a.ask(question, &failure{
+			code: exitCanceled,
+			err:  errors.New("nothing was approved"),
+			hint: "zester approve " + string(s.ID) + " --reject rejects it",
+		}); err != nil {
+			return err
+		}
+	}
+	done, err := api.HoldApprove.Ask(ctx, client, api.HoldRequest{ID: s.ID})
+	if err != nil {
+		return hinted(err, api.CodeUnavailable, fmt.Sprintf("zester approve %s shows whether it was begun", s.ID))
+	}
+	return a.printDone(done, string(s.ID), "%s is done, asked for by %s and approved by %s", s.Verb, s.By,
+		client.User())
+}
+
 // canApprove returns an error if a user cannot approve an action, or run what he has approved.
 func canApprove(v *api.HoldAction, user string, now time.Time) error {
 	again := "have the assistant ask again"
@@ -222,10 +256,14 @@ func canApprove(v *api.HoldAction, user string, now time.Time) error {
 			hint: again,
 		}
 	case v.Dispatched:
+		hint := "zester job show " + string(v.JID) + " shows its job"
+		if !v.IsJob() {
+			hint = "zester audit list shows what became of it"
+		}
 		return &failure{
 			code: exitFailed,
 			err:  fmt.Errorf("action %s was approved by %s at %s", v.ID, v.DecidedBy, when(v.DecidedAt)),
-			hint: "zester job show " + string(v.JID) + " shows its job",
+			hint: hint,
 		}
 	case v.DecidedBy == user && now.Before(v.Expires):
 		return nil
@@ -273,7 +311,11 @@ func otherPeels(s *api.HoldShown, now []target.PeelID) error {
 // the screen. now and user are the peels and the person of the job; nil: there will be none.
 func (a *app) describeHeld(s *api.HoldShown, now *api.TargetsPage, user string) {
 	columns := cmp.Or(a.columns, width(a.errOut), helpWidth)
-	fmt.Fprintf(a.errOut, "action %s\n\nThe assistant says:\n", s.ID)
+	who := "The assistant says"
+	if s.Kind == api.HoldSecond {
+		who = "This needs two persons"
+	}
+	fmt.Fprintf(a.errOut, "action %s\n\n%s:\n", s.ID, who)
 	for _, c := range claims(&s.HoldAction) {
 		printClaim(a.errOut, c, columns)
 	}
@@ -287,8 +329,14 @@ func (a *app) describeHeld(s *api.HoldShown, now *api.TargetsPage, user string) 
 		{"asked by:", s.By + ", " + when(s.Created)},
 		{"runs:", function + ", " + effect},
 	}}
+	if !s.IsJob() {
+		facts.rows[2] = []string{"does:", s.Verb}
+	}
 	if s.State != api.HoldOpen {
 		facts.rows[0][1] = heldState(&s.HoldAction)
+	}
+	if now == nil && user != "" {
+		facts.add("as:", user)
 	}
 	if now != nil {
 		facts.add("on:", fmt.Sprintf("%s: %s", count(len(now.Peels), "peel"), some(now.Peels)))
@@ -307,11 +355,21 @@ func claims(v *api.HoldAction) []string {
 	if v.Kind == api.HoldPause {
 		return append(lines, "pause: "+claim(v.Entry)+" for "+strictyaml.FormatDuration(v.For))
 	}
-	if v.StateID != "" {
-		lines = append(lines, "argument: "+claim(v.StateID))
+	spec := v.Spec()
+	if v.Kind == api.HoldSecond {
+		lines = []string{"reason: " + claim(spec.Metadata[job.MetaReason])}
+		if v.IsJob() {
+			lines = append(lines, "target: "+claim(v.Target))
+		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(v.Args)) {
-		lines = append(lines, "argument "+claim(name)+": "+claim(v.Args[name]))
+	if spec.StateID != "" {
+		lines = append(lines, "argument: "+claim(spec.StateID))
+	}
+	for _, name := range slices.Sorted(maps.Keys(spec.Args)) {
+		lines = append(lines, "argument "+claim(name)+": "+claim(spec.Args[name]))
+	}
+	if b := spec.Batch; b != nil {
+		lines = append(lines, fmt.Sprintf("batch: %d", b.Size))
 	}
 	return lines
 }

@@ -10,7 +10,7 @@ import (
 
 func (a *app) canCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "can NAME VERB [TARGET FUNCTION]",
+		Use:   "can NAME VERB [TARGET FUNCTION [ID] [NAME=VALUE …]]",
 		Short: "Show whether a person may do something, and which rule decides",
 		Long: `can asks a master whether a person may send a request now, and prints the rule
 that decides. It changes nothing. The exit code is 1 if the person
@@ -18,9 +18,8 @@ may not.
 
 VERB is the action as zester audit list shows it, such as job.cancel,
 sync.approve or user.add. job.dispatch needs a TARGET and a FUNCTION, and is
-checked for each peel that the target selects now. The arguments of a function
-are not looked at: settings.get --show-secrets also needs the permission for
-secrets, and prompt.run the permission for each function that it offers.
+checked for each peel that the target selects now, with the arguments, which are
+written as for a job. It also says whether it waits for a second person.
 
 An operator with limits, and a member, can ask about itself alone.`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -28,12 +27,12 @@ An operator with limits, and a member, can ask about itself alone.`,
 			if len(args) <= 2 {
 				names = names[:2]
 			}
-			return words(names...)(cmd, args)
+			return words(names...)(cmd, args[:min(len(args), 4)])
 		},
 		RunE: a.online(func(cmd *cobra.Command, client *api.Client, args []string) error {
 			q := api.AccessRequest{Name: args[0], Verb: args[1]}
-			if len(args) == 4 {
-				q.Target, q.Function = args[2], args[3]
+			if err := jobOf(&q, args[2:]); err != nil {
+				return err
 			}
 			if err := q.Check(); err != nil {
 				return usageError("%w", err)
@@ -57,4 +56,17 @@ An operator with limits, and a member, can ask about itself alone.`,
 			return err
 		}),
 	}
+}
+
+// jobOf reads the words that describe a job: target, function and arguments.
+func jobOf(q *api.AccessRequest, words []string) (err error) {
+	if len(words) < 2 {
+		return nil
+	}
+	q.Target, q.Function = words[0], words[1]
+	q.StateID, q.Args, err = parseArguments(q.Function, words[2:])
+	if err == nil && len(q.Args) == 0 {
+		q.Args = nil
+	}
+	return err
 }

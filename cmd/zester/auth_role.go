@@ -41,8 +41,8 @@ keys, and examples.`,
 			if err != nil {
 				return err
 			}
-			return a.printDone(r, r.Name, "the role %s is set; %d rules allow and %d deny", r.Name, len(r.Allow),
-				len(r.Deny))
+			return a.printDone(r, r.Name, "the role %s is set; %d rules allow, %d deny and %d ask for two persons",
+				r.Name, len(r.Allow), len(r.Deny), len(r.TwoPersons))
 		}),
 	}
 }
@@ -80,22 +80,22 @@ func rolesTable(roles []credential.Role) table {
 
 func (a *app) whoCanCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "who-can VERB [TARGET FUNCTION]",
+		Use:   "who-can VERB [TARGET FUNCTION [ID] [NAME=VALUE …]]",
 		Short: "List who may do something, with the rule that permits it",
 		Long: `who-can lists the people who may send a request now, each with the rule that
-permits it. VERB, TARGET and FUNCTION are those of zester auth can. Tokens are
-not listed: zester auth token list shows their scopes.`,
+permits it. The words are those of zester auth can. Tokens are not
+listed: zester auth token list shows their scopes.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			names := []string{"verb", "target", "function"}
 			if len(args) <= 1 {
 				names = names[:1]
 			}
-			return words(names...)(cmd, args)
+			return words(names...)(cmd, args[:min(len(args), 3)])
 		},
 		RunE: a.online(func(cmd *cobra.Command, client *api.Client, args []string) error {
 			q := api.AccessRequest{Verb: args[0]}
-			if len(args) == 3 {
-				q.Target, q.Function = args[1], args[2]
+			if err := jobOf(&q, args[1:]); err != nil {
+				return err
 			}
 			if err := q.Check(); err != nil {
 				return usageError("%w", err)

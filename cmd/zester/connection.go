@@ -186,6 +186,9 @@ func (a *app) withClient(do func(*api.Client) error) error {
 		return err
 	}
 	defer client.Close()
+	client.OnWait = func(err error) {
+		fmt.Fprintf(a.errOut, "it %v; this command goes on when somebody has decided\n", plain(err.Error()))
+	}
 	return do(client)
 }
 
@@ -234,6 +237,8 @@ func failureOf(err error) *failure {
 	switch {
 	case errors.Is(err, context.Canceled):
 		f.code, f.err = exitInterrupted, errors.New("interrupted")
+	case api.CodeOf(err) == api.CodeWaits:
+		f.code = exitWaits
 	case api.CodeOf(err) == api.CodeDenied:
 		f.code, f.hint = exitDenied, hintCredential
 	case api.CodeOf(err) == api.CodeForbidden:

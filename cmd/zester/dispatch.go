@@ -251,8 +251,10 @@ func (a *app) ask(question string, no *failure) error {
 
 // runJob dispatches a job. Unless --async is set it prints the returns.
 func (a *app) runJob(ctx context.Context, client *api.Client, spec job.Spec) error {
-	if err := a.dispatching.fill(&spec); err != nil {
-		return err
+	if spec.Metadata[job.MetaHeld] == "" { // else it runs as it was asked for
+		if err := a.dispatching.fill(&spec); err != nil {
+			return err
+		}
 	}
 	if err := a.confirm(&spec); err != nil {
 		return err

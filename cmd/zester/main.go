@@ -33,6 +33,7 @@ const (
 	exitDenied      = 6
 	exitCanceled    = 7
 	exitStillRuns   = 8
+	exitWaits       = 9
 	exitUsage       = 64
 	exitInterrupted = 130
 )
@@ -64,6 +65,7 @@ Exit codes:
     6  not allowed, or not authenticated
     7  the job was canceled, or a guard such as --expect refused it
     8  --wait ended while the job still runs
+    9  it waits for a second person: zester approvals
    64  wrong usage
   130  interrupted; a job that was dispatched goes on
 

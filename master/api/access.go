@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/peel/catalogue"
+	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/sorting"
 	"github.com/seed-c01c3da5/zester/settings/spelling"
 )
@@ -21,6 +22,9 @@ type AccessRequest struct {
 	// Target and Function describe a job. The verb job.dispatch needs both; no other verb takes them.
 	Target   string `json:"target,omitempty"`
 	Function string `json:"function,omitempty"`
+	// StateID and Args are the arguments of the function. Without both, the question is about a call without any.
+	StateID string         `json:"state_id,omitempty"`
+	Args    map[string]any `json:"args,omitempty"`
 }
 
 // Dispatches reports whether the request is about the dispatch of a job.
@@ -32,7 +36,7 @@ func (q *AccessRequest) Check() error {
 		return fmt.Errorf("there is no verb %.100q: the nearest are %s", q.Verb, strings.Join(nearest(q.Verb), ", "))
 	}
 	if !q.Dispatches() {
-		if q.Target != "" || q.Function != "" {
+		if q.Target != "" || q.Function != "" || q.StateID != "" || q.Args != nil {
 			return fmt.Errorf("%s takes no target and no function: only job.dispatch does", q.Verb)
 		}
 		return nil
@@ -42,6 +46,9 @@ func (q *AccessRequest) Check() error {
 	}
 	if _, known := catalogue.Lookup(q.Function); !known {
 		return fmt.Errorf("peels have no function %.100q: zester functions lists them", q.Function)
+	}
+	if data, err := canon.Marshal(q.Args); err != nil || len(data) > HoldMaxData {
+		return fmt.Errorf("the arguments take more than %d bytes, or cannot be encoded", HoldMaxData)
 	}
 	return nil
 }
@@ -68,6 +75,8 @@ type Access struct {
 	Allowed bool        `json:"allowed"`
 	Rule    string      `json:"rule"`            // the rule that decides, in words
 	Peels   int         `json:"peels,omitempty"` // of a job: how many peels its target selects now
+	// Second is the rule by which it waits for a second person; empty: it does not.
+	Second string `json:"second,omitempty"`
 }
 
 // AccessPage has the people who may send a request now, by name.

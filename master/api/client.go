@@ -40,6 +40,9 @@ type Client struct {
 	nc      *nats.Conn
 	user    string
 	denials *denials
+	// OnWait is called when a request waits for a second person whose secret half this client has made; the request
+	// then goes on when somebody has decided. If nil, it ends with [CodeWaits].
+	OnWait func(error)
 }
 
 // Connect connects to the bus. If the bus is away it fails at once.

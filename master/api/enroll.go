@@ -58,7 +58,7 @@ func (c *Client) JoinCreate(ctx context.Context,
 	q credential.JoinRequest,
 ) (text string, t *credential.JoinToken, err error) {
 	text, q.Hash = credential.NewSecret(q.Name)
-	a, err := JoinCreate.Ask(ctx, c, q)
+	a, err := askMade(ctx, c, JoinCreate, q)
 	if err != nil {
 		return "", nil, err
 	}

@@ -18,6 +18,7 @@ type Code string
 
 // The codes. Numbers are codes in replies of services.
 const (
+	CodeWaits       Code = "202"         // it waits for a second person, as [HeldAs] says; nothing was done yet
 	CodeInvalid     Code = "400"         // the request is not valid; the text says what and where
 	CodeForbidden   Code = "403"         // refused by a master: outside the limits of the caller
 	CodeNotFound    Code = "404"         // no such job, peel, token or other object

@@ -1,6 +1,6 @@
-// File held.go has actions that an assistant asked for and that wait for a person: [HoldAddRequest] asks for one,
-// [HoldAction] is its record. The requests are zester.api.hold.add, list, show, approve and reject; package hold serves
-// them.
+// File held.go has actions that wait for a person: those that an assistant asked for, and requests that need two
+// persons. [HoldAddRequest] asks for one, [HoldAction] is its record. The requests are zester.api.hold.add, list, show,
+// approve and reject; package hold serves them.
 //
 // What a [HoldAddRequest] says is a claim of a program that may have been misled by what it read. It is bounded, but it
 // may look like anything: show it escaped, and apart from what masters have found out.
@@ -8,14 +8,19 @@
 package api
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/seed-c01c3da5/zester/master/auth/access"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/catalogue"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -34,7 +39,9 @@ const (
 	HoldMaxEntry  = 128     // bytes
 	HoldMaxFor    = 30 * 24 * time.Hour
 
-	HoldMaxRequest = 16 << 10 // bytes of an encoded Add
+	HoldMaxData    = 48 << 10 // bytes of a request that needs two persons
+	HoldMaxAnswer  = 16 << 10 // bytes of the reply to it that are kept
+	HoldMaxRequest = 64 << 10 // bytes of an encoded Add
 )
 
 // How many actions there may be.
@@ -65,6 +72,7 @@ type HoldKind string
 const (
 	HoldDispatch HoldKind = "dispatch" // runs a function
 	HoldPause    HoldKind = "pause"    // pauses a schedule entry
+	HoldSecond   HoldKind = "second"   // sends a request of a person that needs two persons
 )
 
 // A HoldState is how far an action is.
@@ -78,10 +86,11 @@ const (
 	HoldExpired  HoldState = "expired" // nobody decided in time
 )
 
-// A HoldAddRequest asks for an action. All of it is what the assistant says.
+// A HoldAddRequest asks for an action. All of it is what the assistant says. Masters make those of [HoldSecond] for who
+// sent the request.
 type HoldAddRequest struct {
 	Kind   HoldKind `json:"kind"`
-	Target string   `json:"target"` // an expression
+	Target string   `json:"target"` // an expression; empty for a request that is not about a job
 	// Hash is [audit.PeelsHash] of the peels that the assistant has seen the target select. If it selects others now,
 	// the request is refused.
 	Hash    string         `json:"hash"`
@@ -92,23 +101,68 @@ type HoldAddRequest struct {
 	For     time.Duration  `json:"for,omitempty"`   // how long the pause lasts
 	Reason  string         `json:"reason"`
 	Agent   string         `json:"agent"` // name of the assistant's program
+	// Verb and Data are of [HoldSecond] alone: noun and verb of the request, and the request as it was sent. The data
+	// of a job is a [job.Spec] without ID and targets.
+	Verb string `json:"verb,omitempty"`
+	Data []byte `json:"data,omitempty"`
 }
 
 // A HoldAction is the record of an action.
 type HoldAction struct {
 	ID HoldID `json:"id"`
 	HoldAddRequest
-	By        string    `json:"by"` // the user in whose name the assistant asked, from the subject of the request
-	Created   time.Time `json:"created"`
-	Expires   time.Time `json:"expires"`
-	Peels     int       `json:"peels"` // that the target selected when the action was asked for; Hash is theirs
-	State     HoldState `json:"state"`
-	DecidedBy string    `json:"decided_by,omitempty"`
-	DecidedAt time.Time `json:"decided_at,omitzero"`
+	By string `json:"by"` // the user who asked, or in whose name the assistant did, from the subject of the request
+	// ByRole is the role of the credential of By; empty for a token.
+	ByRole    grants.Role `json:"by_role,omitempty"`
+	Created   time.Time   `json:"created"`
+	Expires   time.Time   `json:"expires"`
+	Peels     int         `json:"peels"` // that the target selected when the action was asked for; Hash is theirs
+	State     HoldState   `json:"state"`
+	DecidedBy string      `json:"decided_by,omitempty"`
+	DecidedAt time.Time   `json:"decided_at,omitzero"`
 	// JID is the job of an approved action. It is given before the approver's client dispatches the job.
 	JID wire.JID `json:"jid,omitempty"`
-	// Dispatched reports whether there is a job of that ID. It is not stored; masters set it in replies.
+	// Dispatched reports whether there is a job of that ID, or whether the request of an approved action was begun. It
+	// is not stored; masters set it in replies.
 	Dispatched bool `json:"dispatched,omitempty"`
+	// Begun is when a master began to carry out a request that is no job. It is stored before, so that this is done
+	// once or never.
+	Begun time.Time `json:"begun,omitzero"`
+	// Failed is why that request was not carried out, and Answer the reply to it, for who asked.
+	Failed string `json:"failed,omitempty"`
+	Answer []byte `json:"answer,omitempty"`
+}
+
+// IsJob reports whether the action runs a function on peels. All others are requests that need two persons.
+func (a *HoldAction) IsJob() bool { return a.Kind != HoldSecond || a.Verb == verbDispatch }
+
+const verbDispatch = "job.dispatch"
+
+// Asker returns who asked for the action.
+func (a *HoldAction) Asker() grants.Caller { return grants.Caller{User: a.By, Role: a.ByRole} }
+
+// Asked returns the fields of a request that needs two persons, for people; nil if it has none.
+func (a *HoldAction) Asked() map[string]any {
+	var fields map[string]any
+	if a.Data == nil || a.Kind != HoldSecond || canon.Unmarshal(a.Data, &fields) != nil {
+		return nil
+	}
+	return fields
+}
+
+// Waits returns the error of a request that waits as an action for a second person.
+func Waits(id HoldID) *Error {
+	return &Error{Code: CodeWaits, Msg: "waits for a second person: zester approvals lists it as " + string(id)}
+}
+
+// HeldAs returns the action as which a request waits, if that is what an error says.
+func HeldAs(err error) (HoldID, bool) {
+	if CodeOf(err) != CodeWaits {
+		return "", false
+	}
+	text := err.Error()
+	id, bad := ParseHoldID(text[strings.LastIndexByte(text, ' ')+1:])
+	return id, bad == nil
 }
 
 // A HoldQuery asks for actions, newest first.
@@ -146,6 +200,12 @@ type HoldShown struct {
 
 // Check checks a request against the bounds.
 func (q *HoldAddRequest) Check() error {
+	if q.Kind == HoldSecond {
+		return q.checkSecond()
+	}
+	if q.Verb != "" || q.Data != nil {
+		return errors.New("verb and data are of a request that needs two persons")
+	}
 	for _, text := range []struct {
 		name, value string
 		most        int
@@ -164,6 +224,38 @@ func (q *HoldAddRequest) Check() error {
 		return q.checkPause()
 	}
 	return fmt.Errorf("kind is %.40q: it is dispatch or pause", string(q.Kind))
+}
+
+// checkSecond checks a request that needs two persons. The service that gets the request checks what it says.
+func (q *HoldAddRequest) checkSecond() error {
+	only := HoldAddRequest{Kind: q.Kind, Verb: q.Verb, Data: q.Data}
+	if q.Verb == verbDispatch {
+		only.Target, only.Hash = q.Target, q.Hash
+	}
+	switch same := *q; {
+	case !slices.Contains(Verbs(), q.Verb) || !access.IsHeld(access.Verb(q.Verb)):
+		return fmt.Errorf("%.100q is no verb of a request that waits for a second person", q.Verb)
+	case len(q.Data) > HoldMaxData:
+		return fmt.Errorf("the request has %d bytes, and one that waits for a second person may have %d", len(q.Data),
+			HoldMaxData)
+	case !reflect.DeepEqual(same, only):
+		return errors.New("a request that needs two persons has a verb and data, and one for a job a target and a hash")
+	case q.Verb != verbDispatch:
+		return nil
+	case !isHash(q.Hash):
+		return errors.New("hash is not the hash of peels")
+	}
+	var spec job.Spec
+	if err := canon.Unmarshal(q.Data, &spec); err != nil {
+		return fmt.Errorf("the job cannot be read: %w", err)
+	}
+	if err := catalogue.CheckCall(spec.Function, spec.StateID, spec.Args); err != nil {
+		return err
+	}
+	if catalogue.AsksForSecrets(spec.Args) {
+		return errors.New("secrets are shown to who asks for them, and nobody else can ask: this cannot wait")
+	}
+	return checkLine("target", q.Target, HoldMaxTarget)
 }
 
 func (q *HoldAddRequest) checkDispatch() error {
@@ -254,8 +346,12 @@ func (a HoldAction) At(now time.Time) HoldAction {
 	return a
 }
 
-// Spec returns the job that the action asks for. It has no targets; who runs it adds those that he has seen.
+// Spec returns the job that the action asks for. It has no targets; who runs it adds those that he has seen. Of a
+// request that is no job, it names the verb and the fields.
 func (a *HoldAction) Spec() job.Spec {
+	if a.Kind == HoldSecond {
+		return a.secondSpec()
+	}
 	s := job.Spec{
 		JID: a.JID, Function: a.Module, Args: a.Args, StateID: a.StateID, TargetExpr: a.Target,
 		Metadata: map[string]string{
@@ -271,4 +367,60 @@ func (a *HoldAction) Spec() job.Spec {
 	}
 	s.Timeout = job.TimeoutOf(s.Function)
 	return s
+}
+
+// secondSpec is Spec for a request that needs two persons.
+func (a *HoldAction) secondSpec() (s job.Spec) {
+	if a.Verb != verbDispatch || a.Data == nil {
+		return job.Spec{
+			Function: cmp.Or(a.Module, a.Verb), Args: a.Asked(),
+			Metadata: map[string]string{job.MetaHeld: string(a.ID)},
+		}
+	}
+	_ = canon.Unmarshal(a.Data, &s) // which Check has read
+	s.JID, s.TargetExpr, s.Metadata = a.JID, a.Target, job.OwnMetadata(s.Metadata)
+	if s.Metadata == nil {
+		s.Metadata = map[string]string{}
+	}
+	s.Metadata[job.MetaAskedBy], s.Metadata[job.MetaHeld] = a.By, string(a.ID)
+	return s
+}
+
+const (
+	awaitPause = 2 * time.Second
+	awaitReply = time.Minute // from the beginning of a request until its reply is in the record
+)
+
+// askMade sends a request whose secret half the client has made. If it waits for a second person and [Client.OnWait] is
+// set, askMade waits for the decision, because the secret would be lost otherwise.
+func askMade[Q, A any](ctx context.Context, c *Client, e Endpoint[Q, A], q Q) (*A, error) {
+	a, err := e.Ask(ctx, c, q)
+	id, waits := HeldAs(err)
+	if !waits || c.OnWait == nil {
+		return a, err
+	}
+	c.OnWait(err)
+	for {
+		s, err := HoldShow.Ask(ctx, c, HoldRequest{ID: id})
+		switch {
+		case err != nil && CodeOf(err) != CodeUnavailable:
+			return nil, err
+		case err != nil, s.State == HoldOpen:
+		case s.State != HoldApproved:
+			return nil, fail(CodeConflict, nil, "action %s is %s", id, s.State)
+		case s.Failed != "":
+			return nil, fail(CodeConflict, nil, "action %s was approved by %s, and failed: %s", id, s.DecidedBy,
+				s.Failed)
+		case s.Answer != nil:
+			a := new(A)
+			return a, canon.Unmarshal(s.Answer, a)
+		case time.Since(s.DecidedAt) > awaitReply && !s.Begun.IsZero():
+			return nil, fail(CodeUnavailable, nil, "action %s was begun, and its reply is not known", id)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(awaitPause):
+		}
+	}
 }

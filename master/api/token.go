@@ -22,7 +22,7 @@ func (c *Client) TokenCreate(
 	ctx context.Context, q credential.TokenRequest,
 ) (text string, t *credential.Token, err error) {
 	text, q.Hash = credential.NewSecret(q.Name)
-	t, err = TokenCreate.Ask(ctx, c, q)
+	t, err = askMade(ctx, c, TokenCreate, q)
 	return text, t, err
 }
 
@@ -31,6 +31,6 @@ func (c *Client) TokenRotate(
 	ctx context.Context, q credential.TokenRequest,
 ) (text string, t *credential.Token, err error) {
 	text, q.Hash = credential.NewSecret(q.Name)
-	t, err = TokenRotate.Ask(ctx, c, q)
+	t, err = askMade(ctx, c, TokenRotate, q)
 	return text, t, err
 }

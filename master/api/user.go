@@ -40,7 +40,7 @@ func (c *Client) UserAdd(ctx context.Context, q credential.UserRequest) (creds [
 		return nil, nil, err
 	}
 	q.Public = key.Public()
-	a, err := UserAdd.Ask(ctx, c, q)
+	a, err := askMade(ctx, c, UserAdd, q)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -12,8 +12,10 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/access"
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
-	"github.com/seed-c01c3da5/zester/master/auth/user"
+	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/reach"
+	"github.com/seed-c01c3da5/zester/master/service"
+	"github.com/seed-c01c3da5/zester/peel/catalogue"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -34,7 +36,7 @@ func (s *Server) userExplain(ctx context.Context, from grants.Caller, q api.Acce
 	if err != nil {
 		return nil, err
 	}
-	e := explainer{users: s.o.Users, q: &q, selects: s.Select}
+	e := s.explainer(&q, s.Select)
 	if q.Dispatches() {
 		if e.peels, err = s.some(ctx, grants.Caller{User: u.Name, Role: u.Role}, q.Target); err != nil {
 			return nil, err
@@ -57,7 +59,7 @@ func (s *Server) accessList(ctx context.Context, from grants.Caller, q api.Acces
 		return nil, err
 	}
 	selected := map[string][]target.PeelID{}
-	e := explainer{users: s.o.Users, q: &q, selects: func(ctx context.Context, expr string) ([]target.PeelID, error) {
+	e := s.explainer(&q, func(ctx context.Context, expr string) ([]target.PeelID, error) {
 		peels, ok := selected[expr]
 		if ok {
 			return peels, nil
@@ -65,7 +67,7 @@ func (s *Server) accessList(ctx context.Context, from grants.Caller, q api.Acces
 		peels, err := s.Select(ctx, expr)
 		selected[expr] = peels
 		return peels, err
-	}}
+	})
 	if q.Dispatches() {
 		if e.peels, err = s.some(ctx, from, q.Target); err != nil {
 			return nil, err
@@ -107,10 +109,46 @@ func (s *Server) person(ctx context.Context, name string) (*credential.User, err
 
 // An explainer says of people whether they may send a request.
 type explainer struct {
-	users   *user.Store
+	o       *Options
 	q       *api.AccessRequest
 	peels   []target.PeelID // of a job
 	selects grants.Selector
+}
+
+func (s *Server) explainer(q *api.AccessRequest, selects grants.Selector) explainer {
+	return explainer{o: &s.o, q: q, selects: selects}
+}
+
+// spec returns the job that the question is about.
+func (e *explainer) spec() *job.Spec {
+	return &job.Spec{Function: e.q.Function, StateID: e.q.StateID, Args: e.q.Args, Targets: e.peels}
+}
+
+// runsMore reports whether a call also needs what no rule about its own function says: what it runs besides, or the
+// permission for secrets.
+func (e *explainer) runsMore() bool {
+	return len(catalogue.RunBy(e.q.Function, e.q.Args)) > 1 || e.q.Function == "schedule.run" ||
+		catalogue.AsksForSecrets(e.q.Args)
+}
+
+// second returns the rule by which a request of a person waits for a second one; "" if it does not.
+func (e *explainer) second(ctx context.Context, u *credential.User) (string, error) {
+	from, verb := grants.Caller{User: u.Name, Role: u.Role}, access.Verb(e.q.Verb)
+	if e.q.Dispatches() {
+		if e.o.Needs == nil {
+			return "", nil
+		}
+		rule, err := e.o.Needs(ctx, from, e.spec())
+		if err != nil || rule == nil {
+			return "", err
+		}
+		return strings.TrimSuffix(rule.From, ","), nil
+	}
+	rules, err := e.o.Users.Seconds(ctx, verb)
+	if err != nil || len(rules) == 0 || !service.NeedsSecond(from) {
+		return "", err
+	}
+	return strings.TrimSuffix(rules[0].From, ","), nil
 }
 
 // explain decides by the rules by which masters decide about the request itself.
@@ -126,9 +164,15 @@ func (e *explainer) explain(ctx context.Context, u *credential.User) (*api.Acces
 	}
 	verb := access.Verb(e.q.Verb)
 	on := access.On{Function: e.q.Function, Peels: e.peels}
-	who, rules, err := e.users.RulesOf(ctx, u)
+	if e.q.StateID == "" {
+		on.Args = e.q.Args // no rule names the arguments of other calls
+	}
+	who, rules, err := e.o.Users.RulesOf(ctx, u)
 	var v access.Verdict
+	noun, what, _ := strings.Cut(e.q.Verb, ".")
 	switch {
+	case !grants.May(u.Role, noun, what):
+		err = fmt.Errorf("%w: the role %s does not permit %s", grants.ErrNotAllowed, u.Role, verb)
 	case errors.Is(err, grants.ErrNotAllowed): // unknown limits
 	case err != nil:
 		return nil, err
@@ -138,6 +182,12 @@ func (e *explainer) explain(ctx context.Context, u *credential.User) (*api.Acces
 			return nil, err
 		}
 		err = grants.Refusal(v, who, verb, on)
+		if err == nil && e.o.Allow != nil && e.runsMore() {
+			err = e.o.Allow(ctx, grants.Caller{User: u.Name, Role: u.Role}, e.spec())
+		}
+		if err != nil && !errors.Is(err, grants.ErrNotAllowed) {
+			return nil, err
+		}
 	default:
 		v = access.Decide(rules, who, verb, on)
 		err = grants.Refusal(v, who, verb, on)
@@ -155,7 +205,10 @@ func (e *explainer) explain(ctx context.Context, u *credential.User) (*api.Acces
 		from = "the role " + string(u.Role) // whose limits the rule has
 	}
 	a.Rule = fmt.Sprintf("%s permits %s%s%s", from, verb, within(&v.Rule.Actions), restriction(u.Role, e.q.Verb))
-	return a, nil
+	if a.Second, err = e.second(ctx, u); a.Second != "" {
+		a.Rule += "; it waits for a second person by " + a.Second
+	}
+	return a, err
 }
 
 // restriction returns what masters check beside the rules; "" if they check nothing.

@@ -86,27 +86,74 @@ func (s *system) addPerson(o apiserver.Options, q credential.UserRequest) *api.C
 	return s.client(u.Role, u.Name)
 }
 
-// TestWhatAPersonMayDoIsWhatTheBusAndTheMasterDo draws people with limits, and jobs. The reply about each job is compared
+// An accessPerson is a person of the test below, with what an oracle has to know.
+type accessPerson struct {
+	credential.UserRequest
+	byName, noWeb2 bool // named by these roles
+	client         *api.Client
+}
+
+// may is the oracle: whether the person may run a job on one peel.
+func (p *accessPerson) may(q *api.AccessRequest, id string) bool {
+	switch {
+	case p.noWeb2 && id == "web-2", p.Role == grants.RoleAuditor:
+		return false
+	case p.Role == grants.RoleMember:
+		return p.byName && p.named(q, id)
+	case p.Limits.Target != "" && !globbed(p.Limits.Target, id):
+		return p.byName && p.named(q, id)
+	case len(p.Limits.Functions) == 0:
+		return true
+	}
+	return slices.ContainsFunc(p.Limits.Functions, func(glob string) bool { return globbed(glob, q.Function) }) ||
+		p.byName && p.named(q, id)
+}
+
+// named reports whether the role by-name allows a job on one peel.
+func (p *accessPerson) named(q *api.AccessRequest, id string) bool {
+	if strings.HasPrefix(id, "web-") {
+		return globbed("test.*", q.Function)
+	}
+	return q.Function == "cmd.run" && q.Args["command"] == "systemctl restart nginx"
+}
+
+// TestWhatAPersonMayDoIsWhatTheBusAndTheMasterDo draws people with limits and with rules by name, and jobs with arguments. The reply about each job is compared
 // with an oracle, and for a sample with what a dispatch of that job does.
 func TestWhatAPersonMayDoIsWhatTheBusAndTheMasterDo(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
 		o := s.accessMaster()
 		random := rand.New(rand.NewPCG(1, 2))
 		pick := func(of []string) string { return of[random.IntN(len(of))] }
-		roles := []grants.Role{grants.RoleOperator, grants.RoleOperator, grants.RoleDirect, grants.RoleAuditor}
-		type person struct {
-			credential.UserRequest
-			client *api.Client
-		}
-		var people []person
+		roles := []grants.Role{grants.RoleOperator, grants.RoleOperator, grants.RoleDirect, grants.RoleAuditor, grants.RoleMember}
+		var people []*accessPerson
+		byName, noWeb2 := credential.Role{}, credential.Role{}
 		for i := range 24 {
 			q := credential.UserRequest{Name: fmt.Sprintf("p%d", i), Role: roles[random.IntN(len(roles))]}
 			if q.Role == grants.RoleOperator {
 				q.Limits.Target = pick([]string{"", "web-*", "db-1", "*"})
 				q.Limits.Functions = [][]string{nil, {"test.*"}, {"cmd.run", "test.ping"}}[random.IntN(3)]
 			}
-			people = append(people, person{q, s.addPerson(o, q)})
+			p := &accessPerson{UserRequest: q, byName: random.IntN(2) == 0, noWeb2: random.IntN(4) == 0}
+			p.client = s.addPerson(o, q)
+			if people = append(people, p); p.byName {
+				byName.People = append(byName.People, q.Name)
+			}
+			if p.noWeb2 {
+				noWeb2.People = append(noWeb2.People, q.Name)
+			}
 		}
+		dispatch := []string{"job.dispatch"}
+		byName.Name, byName.Allow = "by-name", []access.Actions{
+			{Verbs: dispatch, Target: "web-*", Functions: []string{"test.*"}},
+			{Verbs: dispatch, Target: "db-*", Functions: []string{"cmd.run"}, Arguments: map[string]string{"command": "systemctl restart *"}},
+		}
+		noWeb2.Name, noWeb2.Deny = "no-web-2", []access.Actions{{Verbs: dispatch, Target: "web-2"}}
+		for _, r := range []credential.Role{byName, noWeb2} {
+			if err := o.Users.SetRole(t.Context(), r); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(time.Second)
 		boss := s.client(grants.RoleOperator, "boss")
 		allowed := 0
 		for n := range *accessCases {
@@ -115,24 +162,24 @@ func TestWhatAPersonMayDoIsWhatTheBusAndTheMasterDo(t *testing.T) {
 				Name: p.Name, Verb: "job.dispatch",
 				Target: pick([]string{"web-1", "web-*", "db-*", "db-1", "*"}), Function: pick([]string{"test.ping", "test.echo", "cmd.run"}),
 			}
+			q.Args = map[string]map[string]any{
+				"cmd.run":   {"command": pick([]string{"id", "systemctl restart nginx", "systemctl restart nginx; id"})},
+				"test.echo": {"text": "a"},
+			}[q.Function]
 			a, err := api.UserExplain.Ask(t.Context(), boss, q)
 			if err != nil {
 				t.Fatal(q, err)
 			}
 			var targets []target.PeelID
-			want := p.Role != grants.RoleAuditor
+			want := true
 			for _, id := range accessPeels {
-				if !globbed(q.Target, string(id)) {
-					continue
+				if globbed(q.Target, string(id)) {
+					targets = append(targets, id)
+					want = want && p.may(&q, string(id))
 				}
-				targets = append(targets, id)
-				want = want && (p.Limits.Target == "" || globbed(p.Limits.Target, string(id)))
-			}
-			if len(p.Limits.Functions) > 0 {
-				want = want && slices.ContainsFunc(p.Limits.Functions, func(glob string) bool { return globbed(glob, q.Function) })
 			}
 			if a.Allowed != want || a.Rule == "" {
-				t.Fatalf("%+v of %+v: %+v, want %t", q, p.UserRequest, a, want)
+				t.Fatalf("%+v of %+v: %+v, want %t", q, p, a, want)
 			}
 			if want {
 				allowed++
@@ -141,9 +188,8 @@ func TestWhatAPersonMayDoIsWhatTheBusAndTheMasterDo(t *testing.T) {
 				continue
 			}
 
-			args := map[string]map[string]any{"cmd.run": {"command": "id"}, "test.echo": {"text": "a"}}[q.Function]
 			spec := job.Spec{
-				JID: wire.NewJID(), Function: q.Function, Args: args, Targets: targets, TargetExpr: q.Target, Timeout: time.Minute,
+				JID: wire.NewJID(), Function: q.Function, Args: q.Args, Targets: targets, TargetExpr: q.Target, Timeout: time.Minute,
 			}
 			_, err = api.JobDispatch.Ask(t.Context(), p.client, spec)
 			refused := api.CodeOf(err) == api.CodeForbidden || api.CodeOf(err) == api.CodeDenied

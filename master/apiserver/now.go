@@ -183,8 +183,18 @@ func waitingOf(s *status.Sync, held *api.HoldPage, enrolled *api.EnrolledAnswer)
 	return list
 }
 
-// ofHeld returns an action of an assistant.
+// ofHeld returns an action of an assistant, or one that needs two persons.
 func ofHeld(a *api.HoldAction) api.Waiting {
+	if a.Kind == api.HoldSecond {
+		w := api.Waiting{
+			Kind: api.WaitingHeld, ID: string(a.ID), Since: a.Created, What: a.By + " needs a second person for ",
+		}
+		if w.More = "on " + a.Target; !a.IsJob() {
+			w.More = ""
+		}
+		w.What += a.Spec().Function
+		return w
+	}
 	return api.Waiting{
 		Kind: api.WaitingHeld, ID: string(a.ID), Since: a.Created,
 		What: "An assistant asks for " + cmp.Or(a.Module, "a pause of "+a.Entry),

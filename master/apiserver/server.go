@@ -56,6 +56,9 @@ type Options struct {
 	Readable func(ctx context.Context, from grants.Caller, peels []target.PeelID) ([]target.PeelID, error)
 	// Allow returns [grants.ErrNotAllowed] with the reason if a caller may not dispatch a job; nil: everybody may.
 	Allow func(ctx context.Context, from grants.Caller, spec *job.Spec) error
+	// Needs returns the rule by which a job of a caller waits for a second person, nil if there is none; nil: no job
+	// waits.
+	Needs func(ctx context.Context, from grants.Caller, spec *job.Spec) (*access.Second, error)
 	// Within returns the peels about which a caller may read; nil: everybody may read about all.
 	Within func(ctx context.Context, from grants.Caller) (access.Peels, error)
 	// Keys returns the keys of a peel's credentials; nil: they are not known.

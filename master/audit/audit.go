@@ -22,8 +22,8 @@ const (
 	Done    Result = "done"
 	Refused Result = "refused" // not allowed, not valid, or in conflict with what is
 	Failed  Result = "failed"  // the action failed, or the outcome is unknown
-	// Asked is of a [Call] alone: it is recorded before anything is done. What came of it is in the entries of the
-	// actions.
+	// Asked is of a [Call], which is recorded before anything is done, and of what waits for a second person. What came
+	// of it is in the entries of the actions.
 	Asked Result = "asked"
 )
 

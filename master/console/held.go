@@ -28,13 +28,16 @@ func checkHeld(v *visit, a *api.HoldAction) error {
 	case a.State == api.HoldApproved && !a.Dispatched && a.DecidedBy == v.session.User && time.Now().Before(a.Expires):
 		return nil
 	case a.State == api.HoldExpired:
-		return conflict("nobody decided in time: have the assistant ask again")
+		return conflict("nobody decided in time: it has to be asked for again")
 	}
 	return conflict("%s has %s it", a.DecidedBy, a.State)
 }
 
 // claimOf is what the assistant says about its action.
 func claimOf(a *api.HoldAction) [][2]string {
+	if a.Kind == api.HoldSecond {
+		return nil
+	}
 	return [][2]string{{"reason", a.Reason}, {"target", a.Target}, {"calls itself", a.Agent}}
 }
 
@@ -45,6 +48,9 @@ func heldForm(v *visit) (*page.Form, error) {
 	}
 	if err := checkHeld(v, &a.HoldAction); err != nil {
 		return nil, err
+	}
+	if !a.IsJob() {
+		return secondForm(v, a), nil
 	}
 	preview, err := view.PreviewOf(v.r.Context(), v.ask, a.Target)
 	if err != nil {
@@ -74,6 +80,20 @@ func heldForm(v *visit) (*page.Form, error) {
 	return f, err
 }
 
+// secondForm is the form of a request that needs two persons and is no job.
+func secondForm(v *visit, a *api.HoldShown) *page.Form {
+	return &page.Form{
+		Title: "Do " + a.Verb + "?", Button: "Do it as " + v.session.User, Back: "/approvals",
+		What: [][2]string{
+			{"request", page.ArgLines(a.Asked())},
+			{"asked by", a.By},
+			{"who sees it", "the audit log, as " + v.session.User},
+		},
+		Command: "zester approve " + string(a.ID),
+		Other:   &page.Link{Text: "Reject it…", Href: "/approvals/held/" + string(a.ID) + "/reject"},
+	}
+}
+
 // heldTyped returns the number that has to be typed before an action runs. An assistant can select all peels in many
 // ways, so that the peels count, and not how the target is written.
 func heldTyped(v *visit, expr string, p *view.Preview) (string, error) {
@@ -92,6 +112,10 @@ func approveHeld(v *visit) (string, error) {
 	a, err := heldOf(v)
 	if err != nil {
 		return "", err
+	}
+	if !a.IsJob() {
+		_, err := api.HoldApprove.Ask(v.r.Context(), v.ask, api.HoldRequest{ID: a.ID})
+		return "/approvals", err
 	}
 	preview, err := view.PreviewOf(v.r.Context(), v.ask, a.Target)
 	if err != nil {
@@ -122,7 +146,7 @@ func rejectHeldForm(v *visit) (*page.Form, error) {
 	return &page.Form{
 		Title: "Reject " + a.Spec().Function + "?", Claim: claimOf(&a.HoldAction), Button: "Reject it", Hard: true,
 		What: [][2]string{
-			{"effect", "nothing runs; the assistant is told, and may ask again"},
+			{"effect", "nothing runs; who asked is told, and may ask again"},
 			{"asked by", a.By},
 			{"who sees it", "the audit log, as " + v.session.User},
 		},

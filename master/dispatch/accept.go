@@ -64,7 +64,19 @@ func (d *Dispatcher) check(ctx context.Context, r *request) error {
 	if err != nil {
 		return fmt.Errorf("cannot run job %s: %w", r.spec.JID, err)
 	}
-	return nil
+	return d.second(ctx, r)
+}
+
+// second returns an error if a job waits for a second person: a [WaitsError], or the reason why it cannot.
+func (d *Dispatcher) second(ctx context.Context, r *request) error {
+	if d.o.Second == nil {
+		return nil
+	}
+	from := grants.Caller{User: r.user}
+	if r.from != nil {
+		from = *r.from
+	}
+	return d.o.Second(ctx, from, &r.spec)
 }
 
 // allow checks the permissions of the caller. A request without one was checked where it came from, except for secrets.

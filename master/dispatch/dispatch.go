@@ -142,6 +142,23 @@ func IsRefusal(err error) bool {
 	return errors.Is(err, grants.ErrNotAllowed) || errors.Is(err, ErrInvalid) || errors.Is(err, ErrTaken)
 }
 
+// A WaitsError says that a job waits for a second person, and was not begun.
+type WaitsError struct {
+	Held string // ID of the held action
+	Text string // the whole sentence for people
+}
+
+func (e *WaitsError) Error() string { return e.Text }
+
+// EntryOf returns the entry of a request in the audit log, which ended with err.
+func EntryOf(spec *job.Spec, err error) audit.Entry {
+	e := audit.Dispatch(spec, err, IsRefusal(err))
+	if waits, ok := errors.AsType[*WaitsError](err); ok {
+		e.Result, e.Held = audit.Asked, waits.Held
+	}
+	return e
+}
+
 // Errors of [Dispatcher.Cancel], beside [job.ErrNotFound].
 var (
 	ErrEnded    = errors.New("the job has ended")
@@ -173,6 +190,9 @@ type Options struct {
 	// Approved returns the metadata of a job that its user approved as the held action with an ID, or
 	// [grants.ErrNotAllowed]. If nil, no action was approved.
 	Approved func(ctx context.Context, user string, spec *job.Spec, action string) (map[string]string, error)
+	// Second returns a [WaitsError] if a job waits for a second person, and another error if nobody can approve it. If
+	// nil, no job waits.
+	Second func(ctx context.Context, from grants.Caller, spec *job.Spec) error
 	// Room returns an error while the bus stores nothing: then no job begins. If nil, there is always room.
 	Room func() error
 	// Records counts what each user has in the bucket jobs. If nil, nothing is counted.
@@ -314,7 +334,7 @@ func (d *Dispatcher) next(ctx, work context.Context, slots <-chan struct{}) {
 		w, j, err := d.accept(work, &r)
 		<-slots
 		if repeated := w == nil && err == nil && audit.IsRepeat(j.Created); r.from != nil && !repeated {
-			d.o.Audit.Write(work, audit.Dispatch(&r.spec, err, IsRefusal(err)).By(*r.from))
+			d.o.Audit.Write(work, EntryOf(&r.spec, err).By(*r.from))
 		}
 		r.answer(j, err)
 		if w != nil {
@@ -380,7 +400,10 @@ func (d *Dispatcher) respond(req *bus.Request, j *job.Job, err error) {
 
 // code returns the code of an answer with an error.
 func code(err error) string {
+	_, waits := errors.AsType[*WaitsError](err)
 	switch {
+	case waits:
+		return "202"
 	case errors.Is(err, ErrInvalid):
 		return "400"
 	case errors.Is(err, ErrTaken):

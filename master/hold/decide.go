@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/audit"
+	"github.com/seed-c01c3da5/zester/master/auth/access"
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/bucket"
@@ -33,6 +34,7 @@ func (s *Service) add(ctx context.Context, c *service.Call, q api.HoldAddRequest
 	a := api.HoldAction{
 		HoldAddRequest: q,
 		By:             c.From.User,
+		ByRole:         c.From.Role,
 		Created:        now,
 		Expires:        now.Add(api.HoldLifetime),
 		State:          api.HoldOpen,
@@ -47,6 +49,14 @@ func (s *Service) add(ctx context.Context, c *service.Call, q api.HoldAddRequest
 	if err := s.allowed(ctx, c.From, &a, peels); err != nil {
 		return nil, err
 	}
+	return s.store(ctx, c, a, peels)
+}
+
+// store stores a new action, or returns the open one that asks for the same.
+func (s *Service) store(ctx context.Context, c *service.Call, a api.HoldAction,
+	peels []target.PeelID,
+) (*api.HoldAction, error) {
+	now := a.Created
 	names := peels
 	if size(names) > maxNames {
 		names = nil
@@ -58,7 +68,8 @@ func (s *Service) add(ctx context.Context, c *service.Call, q api.HoldAddRequest
 		return nil, err
 	}
 	for i := range all {
-		if all[i].By == a.By && all[i].At(now).State == api.HoldOpen && sameAdd(all[i].HoldAddRequest, q) {
+		if all[i].By == a.By && all[i].At(now).State == api.HoldOpen &&
+			sameAdd(all[i].HoldAddRequest, a.HoldAddRequest) {
 			c.About = about(&all[i], peels)
 			return &all[i], nil
 		}
@@ -86,8 +97,11 @@ func size(peels []target.PeelID) (bytes int) {
 	return bytes
 }
 
-// selected returns the peels of an action, if its target selects the same as before.
+// selected returns the peels of an action, if its target selects the same as before. What is no job has none.
 func (s *Service) selected(ctx context.Context, from grants.Caller, a *api.HoldAction) ([]target.PeelID, error) {
+	if !a.IsJob() {
+		return nil, nil
+	}
 	peels, err := s.o.Select(ctx, from, a.Target)
 	switch {
 	case err != nil:
@@ -103,6 +117,9 @@ func (s *Service) selected(ctx context.Context, from grants.Caller, a *api.HoldA
 
 // allowed returns an error if a caller may not run an action himself.
 func (s *Service) allowed(ctx context.Context, from grants.Caller, a *api.HoldAction, peels []target.PeelID) error {
+	if !a.IsJob() {
+		return s.o.Check(ctx, from, access.Verb(a.Verb))
+	}
 	spec := a.Spec()
 	spec.JID, spec.Targets = wire.NewJID(), peels
 	if err := spec.Normalize(time.Now()); err != nil {
@@ -169,6 +186,9 @@ func (s *Service) list(ctx context.Context, c *service.Call, q api.HoldQuery) (*
 			return nil, err
 		}
 		p.Actions[i].Args, p.Actions[i].StateID = nil, ""
+		if a := &p.Actions[i]; a.Kind == api.HoldSecond {
+			a.Module, a.Data, a.Answer = a.Spec().Function, nil, nil
+		}
 	}
 	return p, nil
 }
@@ -177,6 +197,10 @@ func (s *Service) list(ctx context.Context, c *service.Call, q api.HoldQuery) (*
 func (s *Service) now(ctx context.Context, a api.HoldAction) (api.HoldAction, error) {
 	a = a.At(time.Now())
 	if a.State != api.HoldApproved {
+		return a, nil
+	}
+	if !a.IsJob() {
+		a.Dispatched = !a.Begun.IsZero()
 		return a, nil
 	}
 	_, err := s.o.Jobs.GetRecord(ctx, a.JID)
@@ -195,6 +219,12 @@ func (s *Service) show(ctx context.Context, c *service.Call, q api.HoldRequest) 
 	if a, err = s.now(ctx, a); err != nil {
 		return nil, err
 	}
+	if a.By != c.From.User {
+		a.Answer = nil
+	}
+	if c.From.Role == grants.RoleAuditor && !a.IsJob() {
+		a.Data = nil // it may have what stands in files of the config repo
+	}
 	names, _, err := s.peels.Get(ctx, string(q.ID))
 	if err != nil && !errors.Is(err, bucket.ErrAbsent) {
 		return nil, err
@@ -202,7 +232,8 @@ func (s *Service) show(ctx context.Context, c *service.Call, q api.HoldRequest) 
 	return &api.HoldShown{HoldAction: a, Names: names}, nil
 }
 
-// approve gives an open action to the caller, who is to dispatch its job.
+// approve gives an open action to the caller, who is to dispatch its job. The request of one that is no job is carried
+// out.
 func (s *Service) approve(ctx context.Context, c *service.Call, q api.HoldRequest) (*api.HoldAction, error) {
 	id, from := q.ID, c.From
 	if _, isToken := credential.TokenNameOf(from.User); isToken {
@@ -233,12 +264,18 @@ func (s *Service) approve(ctx context.Context, c *service.Call, q api.HoldReques
 	if err := s.allowed(ctx, from, &a, peels); err != nil {
 		return nil, err
 	}
+	if err := s.checkPersons(ctx, from, &a, peels); err != nil {
+		return nil, err
+	}
 	if !again {
 		if a, err = s.decide(ctx, from, id, api.HoldApproved); err != nil {
 			return nil, err
 		}
 	}
 	c.About = about(&a, peels)
+	if !a.IsJob() {
+		return s.send(ctx, from, &a)
+	}
 	return &a, nil
 }
 
@@ -268,14 +305,11 @@ func (s *Service) Approved(ctx context.Context, user string, spec *job.Spec, id 
 	return a.Spec().Metadata, s.checkCurrent(ctx, &a)
 }
 
-// beginWithin is how long the client of an approver has for the dispatch, if the action expires before.
-const beginWithin = time.Minute
-
 // checkCurrent returns [grants.ErrNotAllowed] if an approval came to nothing until the action expired, or if the user
 // who asked for the action was revoked since. A job that was dispatched stays so: its request may be repeated.
 func (s *Service) checkCurrent(ctx context.Context, a *api.HoldAction) error {
 	var err error
-	if now := time.Now(); now.After(a.Expires) && now.After(a.DecidedAt.Add(beginWithin)) {
+	if now := time.Now(); now.After(a.Expires) && now.After(a.DecidedAt.Add(service.BeginWithin)) {
 		err = fmt.Errorf("%w: the action %s has expired at %s, and its job was not dispatched before",
 			grants.ErrNotAllowed, a.ID, a.Expires.Format(time.RFC3339))
 	} else if err = s.o.CheckNotRevoked(ctx, a.By); err != nil {
@@ -297,7 +331,8 @@ func (s *Service) checkCurrent(ctx context.Context, a *api.HoldAction) error {
 // asksFor reports whether a job is what an action asks for.
 func asksFor(a *api.HoldAction, spec *job.Spec) bool {
 	want := a.Spec()
-	if spec.Function != want.Function || spec.StateID != want.StateID ||
+	if a.Kind == api.HoldSecond && !asksForSame(want, *spec) ||
+		spec.Function != want.Function || spec.StateID != want.StateID ||
 		audit.PeelsHash(slices.Sorted(slices.Values(spec.Targets))) != a.Hash {
 		return false
 	}
@@ -307,6 +342,15 @@ func asksFor(a *api.HoldAction, spec *job.Spec) bool {
 	x, errX := canon.Marshal(spec.Args)
 	y, errY := canon.Marshal(want.Args)
 	return errX == nil && errY == nil && bytes.Equal(x, y)
+}
+
+// asksForSame reports whether two jobs are the same but for ID, targets, and the expression that selects them.
+func asksForSame(want, got job.Spec) bool {
+	got.Targets = slices.Clone(got.Targets)
+	want.JID, want.TargetExpr, want.Targets = got.JID, got.TargetExpr, got.Targets
+	got.Metadata = job.OwnMetadata(got.Metadata)
+	want.Metadata = job.OwnMetadata(want.Metadata)
+	return want.Normalize(time.Now()) == nil && got.Normalize(time.Now()) == nil && want.SameIntent(&got)
 }
 
 // reject closes an open action.

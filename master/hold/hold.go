@@ -1,8 +1,9 @@
-// Package hold keeps actions that an assistant asked for until a person decides. Call [New], then [Service.Run] on each
-// master; package held has the requests.
+// Package hold keeps actions until a person decides: those that an assistant asked for, and requests of people that
+// need two persons. Call [New], then [Service.Run] on each master; file held.go of package api has the requests.
 //
 // The service runs nothing. An approved action gets the ID of a job, and the client of the approver dispatches that job
-// with the approver's own credential, on the peels that the approver has seen.
+// with the approver's own credential, on the peels that the approver has seen. A request that is no job is sent to the
+// masters in the name of the approver, as it was stored.
 //
 // Guarantees:
 //   - The name of the caller is the last token of the subject, which the bus enforces. The name of the assistant is a
@@ -10,6 +11,9 @@
 //   - An action is decided once: the decision is a compare-and-set of its record, before anything is sent.
 //   - Nobody gets rights by an action. Who asks for it must be allowed to run it himself, who approves it as well, and
 //     a token approves nothing. An action of a user who was revoked since is not approved, and its job does not begin.
+//   - What needs two persons is approved by somebody who is not who asked, nor made by that person, nor the other way
+//     round; see [reach.Reach.CheckApart]. Both must be allowed it, at the approval and when it begins.
+//   - A request that is no job is carried out once or never: its beginning is a compare-and-set of its record.
 //   - An action is approved only while its target selects the peels that it selected before.
 //   - A request that is repeated, because its reply was lost, makes one action.
 //   - Each request that changes something is in the audit log before its reply.
@@ -34,6 +38,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/audit"
+	"github.com/seed-c01c3da5/zester/master/auth/access"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/bucket"
 	"github.com/seed-c01c3da5/zester/master/job"
@@ -53,6 +58,12 @@ type Options struct {
 	Select func(ctx context.Context, from grants.Caller, expr string) ([]target.PeelID, error)
 	// Allow returns [grants.ErrNotAllowed] if a caller may not dispatch a job.
 	Allow func(ctx context.Context, from grants.Caller, spec *job.Spec) error
+	// Check returns [grants.ErrNotAllowed] if a caller may not send the request of a verb.
+	Check func(ctx context.Context, from grants.Caller, verb access.Verb) error
+	// Needs returns a rule by which a job needs two persons, nil if there is none; if Needs is nil, none does.
+	Needs func(ctx context.Context, from grants.Caller, spec *job.Spec) (*access.Second, error)
+	// CheckApart returns [grants.ErrNotAllowed] if two people may be one.
+	CheckApart func(ctx context.Context, first, second string) error
 	// CheckNotRevoked returns [grants.ErrNotAllowed] if a user was revoked.
 	CheckNotRevoked func(ctx context.Context, user string) error
 	Audit           *audit.Log
@@ -125,7 +136,9 @@ func (s *Service) Run(ctx context.Context) (err error) {
 func about(a *api.HoldAction, peels []target.PeelID) audit.Entry {
 	spec := a.Spec()
 	spec.Targets = peels
-	return audit.Dispatch(&spec, nil, false)
+	e := audit.Dispatch(&spec, nil, false)
+	e.Held = string(a.ID)
+	return e
 }
 
 func refuse(code api.Code, format string, args ...any) error {

@@ -502,8 +502,8 @@ func TestWhatCannotBeHeld(t *testing.T) {
 				t.Fatal(what)
 			}
 		}
-		_, err := ask[api.HoldAction](ann, "add", strings.Repeat("x", 17<<10))
-		refused(t, err, api.CodeInvalid, "the limit is 16384")
+		_, err := ask[api.HoldAction](ann, "add", strings.Repeat("x", 65<<10))
+		refused(t, err, api.CodeInvalid, "the limit is 65536")
 		for _, verb := range []string{"show", "approve", "reject"} {
 			for id, want := range map[api.HoldID]string{"*": "is not the ID of a held action", "": "is not the ID of a held action", api.HoldID(wire.NewJID()): "there is no held action"} {
 				if _, err := ask[api.HoldAction](ann, verb, api.HoldRequest{ID: id}); err == nil || !strings.Contains(err.Error(), want) {

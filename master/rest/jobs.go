@@ -80,7 +80,7 @@ func (r *routes) dispatchJob(ctx context.Context, in *dispatchInput) (*dispatchO
 		return nil, err
 	}
 	j, err := r.Dispatcher.Submit(ctx, spec, t.User())
-	r.record(ctx, audit.Dispatch(&spec, err, dispatch.IsRefusal(err)))
+	r.record(ctx, dispatch.EntryOf(&spec, err))
 	if err != nil {
 		return nil, dispatchError(err)
 	}
@@ -194,6 +194,9 @@ func (r *routes) allow(ctx context.Context, t *credential.Token, spec *job.Spec)
 }
 
 func dispatchError(err error) error {
+	if waits, ok := errors.AsType[*dispatch.WaitsError](err); ok {
+		return waiting(api.HoldID(waits.Held), err)
+	}
 	switch {
 	case errors.Is(err, dispatch.ErrInvalid):
 		return huma.Error400BadRequest(sentence(err))

@@ -118,9 +118,18 @@ func forward[Q, A any](ctx context.Context, r *routes, e api.Endpoint[Q, A], q Q
 	return reply, nil
 }
 
+// waiting is the answer to a request that waits for a second person: 202, with the place of the held action.
+func waiting(id api.HoldID, err error) error {
+	return huma.ErrorWithHeaders(huma.NewError(http.StatusAccepted, sentence(err)),
+		http.Header{"Location": {base + "/held/" + string(id)}})
+}
+
 // forwardProblem returns the problem for an error of a service. A conflict that its route does not declare passes: the
 // same request may succeed later.
 func forwardProblem(err error, to *api.Route) error {
+	if id, ok := api.HeldAs(err); ok {
+		return waiting(id, err)
+	}
 	switch code := api.CodeOf(err); {
 	case code == api.CodeInvalid:
 		return huma.Error400BadRequest(sentence(err))

@@ -2,11 +2,11 @@ package rest
 
 import (
 	"context"
+	"errors"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/seed-c01c3da5/zester/master/api"
-	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
@@ -38,7 +38,10 @@ func (r *routes) submitter(t *credential.Token, from grants.Caller) func(context
 		}
 		j, err := r.Dispatcher.Submit(ctx, spec, t.User())
 		markRecorded(ctx)
-		r.Audit.Write(ctx, audit.Dispatch(&spec, err, dispatch.IsRefusal(err)).By(from))
+		r.Audit.Write(ctx, dispatch.EntryOf(&spec, err).By(from))
+		if waits, ok := errors.AsType[*dispatch.WaitsError](err); ok {
+			return nil, api.Waits(api.HoldID(waits.Held))
+		}
 		if err != nil {
 			return nil, dispatchError(err)
 		}

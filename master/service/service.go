@@ -10,6 +10,7 @@
 //   - The context of a read ends when its caller gives up. A change is not cut off by its caller.
 //   - The rules about the caller allow the verb; see [user.Store.Check]. A caller who may not read about all peels gets
 //     no reply that is about the whole fleet; see [api.WholeFleet].
+//   - A request that needs two persons is not carried out for one, and waits as a held action; see [access.Second].
 //   - A request that changes something is in the audit log before its reply, also if it was refused or not valid. The
 //     audit log has no entry for reads, for requests that the lane refused, and for changes that were only checked.
 //   - A service whose context ends, as at the end of a lease, leaves no subscription behind. What it has received is
@@ -49,6 +50,7 @@ type Call struct {
 	subject   string
 	header    nats.Header
 	unchecked bool
+	held      string // ID of the held action as which the request waits, or which it carries out
 }
 
 // A Verb is what a service does with the requests for one verb of the API. Make it with [On].
@@ -249,8 +251,7 @@ func (o *Options) serve(ctx context.Context, v Verb, req *bus.Request) {
 	answer, err := o.carryOut(ctx, v, c)
 	took := time.Since(began)
 	if v.changes && !c.Dry && o.Record != nil {
-		c.About.Action = v.noun + "." + v.verb
-		o.Record(ctx, c.About.Ended(err, o.Code(err) != api.CodeUnavailable).By(c.From))
+		o.Record(ctx, c.entry(v, err, o.Code(err) != api.CodeUnavailable))
 	}
 	var data []byte
 	if err == nil {
@@ -258,6 +259,17 @@ func (o *Options) serve(ctx context.Context, v Verb, req *bus.Request) {
 	}
 	o.Metrics.count(v, o.Code(err), took)
 	o.send(req, data, err)
+}
+
+// entry returns the entry of a request in the audit log, which ended with err.
+func (c *Call) entry(v Verb, err error, isRefusal bool) audit.Entry {
+	c.About.Action = v.noun + "." + v.verb
+	e := c.About.Ended(err, isRefusal).By(c.From)
+	e.Held = cmp.Or(c.held, e.Held)
+	if api.CodeOf(err) == api.CodeWaits {
+		e.Result = audit.Asked
+	}
+	return e
 }
 
 // limit returns the context of a request.
@@ -281,6 +293,9 @@ func (o *Options) carryOut(ctx context.Context, v Verb, c *Call) (any, error) {
 		return nil, &api.Error{Code: api.CodeInvalid, Msg: msg}
 	}
 	if err := o.people.check(ctx, c.From, access.Verb(v.noun+"."+v.verb), v.shows); err != nil {
+		return nil, err
+	}
+	if err := o.second(ctx, v, c); err != nil {
 		return nil, err
 	}
 	return v.carryOut(ctx, c)

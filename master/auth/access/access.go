@@ -29,13 +29,14 @@ const Dispatch Verb = "job.dispatch"
 // roles.
 type Who struct {
 	Name   string
+	Names  []string // of a rule alone: further names
 	Groups []string
 	Roles  []string
 }
 
 // includes reports whether a person is one of those whom w means in a rule.
 func (w *Who) includes(person *Who) bool {
-	return w.Name != "" && w.Name == person.Name ||
+	return person.Name != "" && (w.Name == person.Name || slices.Contains(w.Names, person.Name)) ||
 		slices.ContainsFunc(w.Roles, func(role string) bool { return slices.Contains(person.Roles, role) }) ||
 		slices.ContainsFunc(w.Groups, func(group string) bool { return slices.Contains(person.Groups, group) })
 }
@@ -203,14 +204,22 @@ func reach(allowing []*Rule, on On) Verdict {
 }
 
 // A Table finds the rules about a person among many. The zero value has none.
-type Table struct{ byName, byGroup, byRole map[string][]Rule }
+type Table struct {
+	byName, byGroup, byRole map[string][]Rule
+	seconds                 []Second
+}
 
-// NewTable returns a table of rules.
-func NewTable(rules []Rule) *Table {
-	t := &Table{byName: map[string][]Rule{}, byGroup: map[string][]Rule{}, byRole: map[string][]Rule{}}
+// NewTable returns a table of rules, and of those about two persons.
+func NewTable(rules []Rule, seconds ...Second) *Table {
+	t := &Table{
+		byName: map[string][]Rule{}, byGroup: map[string][]Rule{}, byRole: map[string][]Rule{}, seconds: seconds,
+	}
 	for _, r := range rules {
 		if r.Who.Name != "" {
 			t.byName[r.Who.Name] = append(t.byName[r.Who.Name], r)
+		}
+		for _, name := range r.Who.Names {
+			t.byName[name] = append(t.byName[name], r)
 		}
 		for _, g := range r.Who.Groups {
 			t.byGroup[g] = append(t.byGroup[g], r)

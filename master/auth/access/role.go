@@ -15,9 +15,13 @@ import (
 type Role struct {
 	Name string `json:"name"`
 	// Groups are groups of a provider of logins, or of people; whoever is in one has the role.
-	Groups []string  `json:"groups,omitempty"`
+	Groups []string `json:"groups,omitempty"`
+	// People have the role by their names, also those of a provider of logins before their first login.
+	People []string  `json:"people,omitempty"`
 	Allow  []Actions `json:"allow,omitempty"`
 	Deny   []Actions `json:"deny,omitempty"`
+	// TwoPersons are requests that nobody's word alone is enough for.
+	TwoPersons []Second `json:"two_persons,omitempty"`
 }
 
 // Reserved are the verbs that no role of people allows. With them somebody could give away more than the own roles
@@ -36,7 +40,7 @@ const (
 
 // Rules returns the rules of a role.
 func (r *Role) Rules() (rules []Rule) {
-	who := Who{Groups: r.Groups, Roles: []string{r.Name}}
+	who := Who{Names: r.People, Groups: r.Groups, Roles: []string{r.Name}}
 	for i, a := range r.Allow {
 		from := fmt.Sprintf("the role %s, allow[%d],", r.Name, i)
 		rules = append(rules, Rule{From: from, Who: who, Actions: a, Except: Reserved})
@@ -46,6 +50,15 @@ func (r *Role) Rules() (rules []Rule) {
 		rules = append(rules, Rule{From: from, Who: who, Deny: true, Actions: a})
 	}
 	return rules
+}
+
+// Seconds returns the rules of the role about two persons.
+func (r *Role) Seconds() []Second {
+	all := slices.Clone(r.TwoPersons)
+	for i := range all {
+		all[i].From = fmt.Sprintf("the role %s, two_persons[%d],", r.Name, i)
+	}
+	return all
 }
 
 // reservedNames are names of kinds of credentials and of people, which no role has, beside those of [Builtin].
@@ -85,23 +98,27 @@ func ParseRole(name, file string, text []byte, known Known) (*Role, error) {
 	}
 	p := roleParser{known: known}
 	if doc.Kind != strictyaml.Map {
-		p.refuse(doc, "", "%s", doc.Mismatch("a map with allow, and perhaps deny and groups"))
+		p.refuse(doc, "", "%s", doc.Mismatch("a map with allow, and perhaps deny, two_persons, groups and people"))
 		return nil, p.errs
 	}
 	var keys struct {
-		Groups *strictyaml.Node `yaml:"groups"`
-		Allow  *strictyaml.Node `yaml:"allow"`
-		Deny   *strictyaml.Node `yaml:"deny"`
+		Groups     *strictyaml.Node `yaml:"groups"`
+		People     *strictyaml.Node `yaml:"people"`
+		Allow      *strictyaml.Node `yaml:"allow"`
+		Deny       *strictyaml.Node `yaml:"deny"`
+		TwoPersons *strictyaml.Node `yaml:"two_persons"`
 	}
 	if err := strictyaml.Decode(doc, &keys); err != nil {
 		return nil, err
 	}
 	r := &Role{Name: name}
 	r.Groups = p.texts(keys.Groups, "groups")
+	r.People = p.texts(keys.People, "people")
 	r.Allow = p.rules(keys.Allow, "allow", false)
 	r.Deny = p.rules(keys.Deny, "deny", true)
-	if keys.Allow == nil && keys.Deny == nil {
-		p.refuse(doc, "", "has no rule; write a list under allow, or under deny")
+	r.TwoPersons = p.seconds(keys.TwoPersons)
+	if keys.Allow == nil && keys.Deny == nil && keys.TwoPersons == nil {
+		p.refuse(doc, "", "has no rule; write a list under allow, under deny, or under two_persons")
 	}
 	if err := p.errs.Err(); err != nil {
 		return nil, err

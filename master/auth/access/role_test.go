@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 var known = Known{
@@ -116,4 +118,63 @@ func FuzzParseRole(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestWhatNeedsTwoPersons(t *testing.T) {
+	const text = "two_persons:\n  - {verbs: [job.dispatch], target: web-*, functions: [cmd.*], peels: '> 50 %'}\n  - {verbs: [token.create]}\n"
+	r, err := ParseRole("four-eyes", "role.yaml", []byte(text), known)
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := NewTable(nil, r.Seconds()...)
+	for verb, want := range map[Verb]int{
+		"token.create": 1, "job.dispatch": 1, "role.set": 1, "role.remove": 1, "user.add": 1,
+		"user.revoke": 0, "job.cancel": 0, "job.list": 0, "sync.approve": 0, "hold.approve": 0,
+	} {
+		if got := table.Seconds(verb); len(got) != want {
+			t.Errorf("%s: %+v", verb, got)
+		}
+	}
+	if got := NewTable(nil).Seconds("role.set"); got != nil {
+		t.Errorf("without a rule: %+v", got)
+	}
+	rule := table.Seconds(Dispatch)[0]
+	if rule.From != "the role four-eyes, two_persons[0]," || rule.Expr() != "web-*" {
+		t.Errorf("%+v", rule)
+	}
+	web := []target.PeelID{"web-1", "web-2", "web-3", "web-4"}
+	for what, c := range map[string]struct {
+		rule     Second
+		function string
+		peels    []target.PeelID
+		want     bool
+	}{
+		"half of them":       {rule, "cmd.run", web[:2], false},
+		"more":               {rule, "cmd.run", web[:3], true},
+		"others count not":   {rule, "cmd.run", []target.PeelID{"db-1", "db-2", "web-1", "web-2"}, false},
+		"another function":   {rule, "test.ping", web, false},
+		"all jobs":           {Second{}, "test.ping", web[:1], true},
+		"on one peel of it":  {Second{Target: "web-*"}, "test.ping", []target.PeelID{"db-1", "web-1"}, true},
+		"on none of it":      {Second{Target: "web-*"}, "test.ping", []target.PeelID{"db-1"}, false},
+		"as many as allowed": {Second{Peels: "> 2"}, "test.ping", []target.PeelID{"new-1", "new-2"}, false},
+		"also unknown peels": {Second{Peels: "> 2"}, "test.ping", []target.PeelID{"new-1", "new-2", "new-3"}, true},
+	} {
+		if got := c.rule.Covers(c.function, c.peels, web); got != c.want {
+			t.Errorf("%s: %t", what, got)
+		}
+	}
+}
+
+func TestARoleIsOfPeopleByTheirNames(t *testing.T) {
+	r, err := ParseRole("web-team", "role.yaml", []byte("people: [ann]\nallow: [{verbs: [job.cancel]}]"), known)
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := NewTable(r.Rules())
+	for name, want := range map[string]bool{"ann": true, "bob": false, "": false} {
+		who := Who{Name: name}
+		if v := Decide(table.Of(who), who, "job.cancel", On{}); v.Allowed != want {
+			t.Errorf("%q: %+v", name, v)
+		}
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -122,6 +123,15 @@ func (t *Store) Has(ctx context.Context, name string, scope credential.Scope) (b
 		return false, err
 	}
 	return r.Has(scope), nil
+}
+
+// Makers returns who made a token or gave it another secret. It reads the record itself.
+func (t *Store) Makers(ctx context.Context, name string) ([]string, error) {
+	r, _, err := t.all.Get(ctx, name)
+	if r, err = checked(name, r, err); err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc([]string{r.CreatedBy, r.RotatedBy}, func(by string) bool { return by == "" }), nil
 }
 
 // CheckNotRevoked returns [grants.ErrNotAllowed] if a token was revoked or does not exist. It reads the bucket, so it

@@ -53,10 +53,12 @@ func (r *roles) read(ctx context.Context) (*access.Table, error) {
 	defer r.mu.Unlock()
 	if r.table == nil || r.number != now.Number {
 		rules := access.Builtin()
+		var seconds []access.Second
 		for i := range now.Roles {
 			rules = append(rules, now.Roles[i].Rules()...)
+			seconds = append(seconds, now.Roles[i].Seconds()...)
 		}
-		r.table, r.number = access.NewTable(rules), now.Number
+		r.table, r.number = access.NewTable(rules, seconds...), now.Number
 	}
 	return r.table, nil
 }
@@ -77,7 +79,7 @@ func (u *Store) SetRole(ctx context.Context, role credential.Role) error {
 		all = append(all, role)
 		rules, size := 0, 0
 		for i := range all {
-			rules += len(all[i].Allow) + len(all[i].Deny)
+			rules += len(all[i].Allow) + len(all[i].Deny) + len(all[i].TwoPersons)
 			size += len(all[i].Text)
 		}
 		if rules > access.MaxRules || size > maxRolesText {
@@ -119,6 +121,34 @@ func (u *Store) changeRoles(ctx context.Context, f func([]credential.Role) ([]cr
 		return nil
 	})
 	return err
+}
+
+// Seconds returns the rules about two persons that cover a verb.
+func (u *Store) Seconds(ctx context.Context, verb access.Verb) ([]access.Second, error) {
+	table, err := u.roles.read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return table.Seconds(verb), nil
+}
+
+// Makers returns who made a person: who added the person, and who asked for further credentials of the name. It reads
+// the record itself. Nobody made a person of a provider, and one whom masters do not know.
+func (u *Store) Makers(ctx context.Context, name string) (names []string, err error) {
+	known, _, err := u.all.Get(ctx, name)
+	if errors.Is(err, bucket.ErrAbsent) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if known.Login == nil {
+		names = append(names, known.CreatedBy)
+	}
+	for _, k := range known.Keys {
+		names = append(names, k.By)
+	}
+	return slices.DeleteFunc(names, func(by string) bool { return by == "" || by == name }), nil
 }
 
 // Check returns [grants.ErrNotAllowed] with the reason if a caller may not send masters the request of a verb. Whether
