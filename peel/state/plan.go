@@ -187,16 +187,20 @@ func (x *run) owned(name string) bool {
 			x.trees = append(x.trees, b.Paths...)
 		}
 	}
-	return x.owns[name] || slices.ContainsFunc(x.trees, func(tree string) bool {
-		return strings.HasPrefix(name, tree+"/")
+	return slices.ContainsFunc(host.Spellings(name), func(name string) bool {
+		return x.owns[name] || slices.ContainsFunc(x.trees, func(tree string) bool {
+			return strings.HasPrefix(name, tree+"/")
+		})
 	})
 }
 
 // own notes that paths belong to states, and so do the directories that they are in.
 func (x *run) own(paths []string) {
-	for _, p := range paths {
-		for ; p != "/" && !x.owns[p]; p = path.Dir(p) {
-			x.owns[p] = true
+	for _, name := range paths {
+		for _, p := range host.Spellings(name) {
+			for ; p != "/" && !x.owns[p]; p = path.Dir(p) {
+				x.owns[p] = true
+			}
 		}
 	}
 }

@@ -134,6 +134,12 @@ func (a *PkgRepoManaged) check(complete bool) []problem {
 	if a.URIs == nil && !a.Absent {
 		c.missing("uris", "give the addresses of the repository")
 	}
+	for _, uri := range a.URIs {
+		if name, isPPA := strings.CutPrefix(uri, "ppa:"); isPPA {
+			c.add("uris", "apt knows no %s: write https://ppa.launchpadcontent.net/%s/ubuntu, and its key as key", uri,
+				name)
+		}
+	}
 	for _, list := range [][]string{a.URIs, a.Suites, a.Components} {
 		for _, word := range list {
 			if word == "" || strings.ContainsAny(word, " \t\r\n\x00") {

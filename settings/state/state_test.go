@@ -133,6 +133,7 @@ func TestWhatAStateCannotSay(t *testing.T) {
 		{"x: {pkg.installed: {names: [a, a]}}", `f.yaml:1:28: states.x.pkg.installed.names: "a" is given twice`},
 		{"x: {pkg.installed: {name: '-y'}}", `f.yaml:1:27: states.x.pkg.installed.name: "-y" is not a name of a package`},
 		{"x: {pkg.installed: {version: '1 2'}}", "f.yaml:1:30: states.x.pkg.installed.version: one version of one package, such as 1.18.0-6"},
+		{"x: {pkgrepo.managed: {uris: ['ppa:o/n']}}", "f.yaml:1:29: states.x.pkgrepo.managed.uris: apt knows no ppa:o/n: write https://ppa.launchpadcontent.net/o/n/ubuntu, and its key as key"},
 		{"../x: {pkgrepo.managed: {uris: [a]}}", `f.yaml:1:25: states.../x.pkgrepo.managed.file: "../x" is not a name of a file: letters, digits and _ . -, without a directory`},
 		{"x: {service.dead: {enable: true}}", "f.yaml:1:28: states.x.service.dead.enable: a service that should not run cannot be enabled; write enable: false or leave it out"},
 		{"x: {cmd.run: {argv: []}}", "f.yaml:1:21: states.x.cmd.run.argv: the first word names the program"},

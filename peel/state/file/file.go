@@ -74,6 +74,7 @@ type wanted struct {
 	diff       bool
 	attributes attributes
 	check      []string
+	isASCII    bool // what an edit writes, so it may be in a file that is not UTF-8
 
 	source, sum string // the address and SHA-256 of a content from https
 }
@@ -454,6 +455,10 @@ func diff(name string, before, after []byte) string {
 		out = strings.Join(lines[:maxLines], "") + fmt.Sprintf("… and %d lines more\n", len(lines)-maxLines)
 	}
 	return out
+}
+
+func isASCII(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return r >= utf8.RuneSelf })
 }
 
 func isText(b []byte) bool { return utf8.Valid(b) && !bytes.ContainsRune(b, 0) }

@@ -460,6 +460,16 @@ func TestBlocks(t *testing.T) {
 
 func TestBinaryFilesAreNotEdited(t *testing.T) {
 	dir := temp(t)
+	// A text in Latin-1 keeps its bytes.
+	put(t, dir+"/f", "n\xe4me = 1\nport = 2\n")
+	wants(t, apply(t, planOf(t, "f: {file.line: {path: "+dir+"/f, line: port = 3, match: ^port}}", noFiles)), "write f")
+	apply(t, planOf(t, "f: {file.block: {path: "+dir+"/f, content: x, marker: m}}", noFiles))
+	if got := get(t, dir+"/f"); got != "n\xe4me = 1\nport = 3\n# BEGIN m\nx\n# END m\n" {
+		t.Errorf("%q", got)
+	}
+	if _, err := planOf(t, "f: {file.line: {path: "+dir+"/f, line: ä}}", noFiles)(host.New()); !errors.Is(err, errNoText) {
+		t.Error(err)
+	}
 	put(t, dir+"/f", "a\x00")
 	if _, err := planOf(t, "f: {file.line: {path: "+dir+"/f, line: x}}", noFiles)(host.New()); !errors.Is(err, errNoText) {
 		t.Error(err)

@@ -3,6 +3,7 @@
 package file
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -17,7 +18,7 @@ import (
 )
 
 // errNoText: file.line and file.block change text only.
-var errNoText = errors.New("the file is not UTF-8 text")
+var errNoText = errors.New("the file is not UTF-8 text, and only lines in ASCII can be put into text of another kind")
 
 // edit plans a new text of the file f, as [newText] does. The directory of the file must be there.
 func edit(w *host.World, f wanted, change func(lines []string) ([]string, error)) ([]host.Step, error) {
@@ -49,7 +50,7 @@ func newText(w *host.World, f wanted, mode uint32, change func(lines []string) (
 	default:
 		return nil, fmt.Errorf("%s is %s", name, info.Kind)
 	}
-	if !isText(old) {
+	if !isText(old) && (!f.isASCII || bytes.IndexByte(old, 0) >= 0) {
 		return nil, fmt.Errorf("%s: %w", name, errNoText)
 	}
 	lines, err := change(split(string(old)))
@@ -102,7 +103,7 @@ func Line(w *host.World, a *state.FileLine) ([]host.Step, error) {
 		}
 		matches = func(text string) bool { return re.MatchString(text) || !a.Absent && text == a.Line }
 	}
-	f := wanted{path: a.Path, diff: true, check: a.Check}
+	f := wanted{path: a.Path, diff: true, check: a.Check, isASCII: isASCII(a.Line)}
 	return edit(w, f, func(lines []string) ([]string, error) {
 		isOld := func(line string) bool { return matches(strings.TrimRight(line, "\r\n")) }
 		if a.Absent {
@@ -177,6 +178,7 @@ func Block(ctx context.Context, w *host.World, a *state.FileBlock, in Inputs) ([
 	}
 	f := wanted{path: a.Path, secret: in.Secret && !a.Absent, diff: true, attributes: attrs, check: a.Check}
 	begin, end := a.Around()
+	f.isASCII = isASCII(begin+end) && (a.Absent || isASCII(*a.Content))
 	at := func(lines []string, want string) int {
 		return slices.IndexFunc(lines, func(line string) bool { return strings.TrimRight(line, "\r\n") == want })
 	}

@@ -114,8 +114,8 @@ func (w *World) KeepOld(name string) error {
 // MustKeep returns an error if a path is, holds or is in something that this peel needs.
 func (w *World) MustKeep(name string) error {
 	for _, own := range w.Own {
-		for _, a := range spellings(own) {
-			for _, b := range spellings(name) {
+		for _, a := range Spellings(own) {
+			for _, b := range Spellings(name) {
 				if a == b || strings.HasPrefix(a, b+"/") || strings.HasPrefix(b, a+"/") {
 					return fmt.Errorf(
 						"%s cannot be removed or get another owner: %s belongs to the peel that runs this", name, own,
@@ -127,8 +127,8 @@ func (w *World) MustKeep(name string) error {
 	return nil
 }
 
-// spellings returns a path as it is and with the links in its directories followed.
-func spellings(name string) []string {
+// Spellings returns a path as it is and with the links in its directories followed.
+func Spellings(name string) []string {
 	all := []string{name}
 	if dir, err := filepath.EvalSymlinks(path.Dir(name)); err == nil {
 		all = append(all, path.Join(dir, path.Base(name)))

@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -145,8 +146,11 @@ func own(fd int, a Attributes) error {
 	return unix.Fchmod(fd, a.Mode)
 }
 
+// ofContent are attributes that were given to one content of a file: rights of a program, and signatures.
+var ofContent = []string{"security.capability", "security.ima", "security.evm"}
+
 // copyXattrs gives a staged file of a user the extended attributes of the file at its place, unless another user made
-// them.
+// them or they are of its content.
 func (s *Staged) copyXattrs(uid uint32) error {
 	from, info, err := s.dir.open(s.name, unix.O_RDONLY)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ELOOP) { // ELOOP: a symbolic link, which is replaced
@@ -169,7 +173,7 @@ func (s *Staged) copyXattrs(uid uint32) error {
 	}
 	value := make([]byte, 64<<10)
 	for name := range strings.SplitSeq(strings.TrimSuffix(string(buf[:n]), "\x00"), "\x00") {
-		if name == "" {
+		if name == "" || slices.Contains(ofContent, name) {
 			continue
 		}
 		size, err := unix.Fgetxattr(int(from.Fd()), name, value)

@@ -56,6 +56,7 @@ func TestAFileIsReplacedAsAWhole(t *testing.T) {
 	name := filepath.Join(dir, "f")
 	must(t, os.WriteFile(name, []byte("old"), 0o600))
 	xattr := unix.Setxattr(name, "user.note", []byte("kept"), 0)
+	capability := unix.Setxattr(name, "security.capability", append([]byte{1, 0, 0, 2, 0, 4}, make([]byte, 14)...), 0)
 	old, err := os.Open(name)
 	must(t, err)
 	defer old.Close()
@@ -76,6 +77,11 @@ func TestAFileIsReplacedAsAWhole(t *testing.T) {
 		b := make([]byte, 16)
 		if n, err := unix.Getxattr(name, "user.note", b); err != nil || string(b[:n]) != "kept" {
 			t.Errorf("the attribute is %q, %v", b[:max(n, 0)], err)
+		}
+	}
+	if capability == nil { // it was given to the old program
+		if _, err := unix.Getxattr(name, "security.capability", nil); err != unix.ENODATA {
+			t.Errorf("the new file has the rights of the old program: %v", err)
 		}
 	}
 	if left, _ := os.ReadDir(dir); len(left) != 1 {
