@@ -81,7 +81,7 @@ var figures = []struct {
 	{securityPage, "and the audit log keeps the %s KiB of each", []figure{{"master/audit", "entryValue >> 10"}}},
 	{securityPage, "begins more than %s TLS handshakes a second for each processor", []figure{{"master/natsd", "handshakesEach * time.Second / handshakeTime"}}},
 	{
-		securityPage, "They are kept for %s days, in 1 GiB for %s records",
+		securityPage, "Records are kept for %s days, in 1 GiB for %s records",
 		[]figure{days("master/natsd", "jobRetention"), {"master/natsd", "maxMessages"}},
 	},
 	{securityPage, "each further record of this user is kept for %s minutes", []figure{{"master/dispatch", "shortHistory / time.Minute"}}},

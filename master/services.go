@@ -226,8 +226,7 @@ func (s *services) newServer() (*apiserver.Server, error) {
 		ID:        s.m.o.ID,
 		Log:       s.m.log,
 		Metrics:   s.m.o.Metrics,
-		Sessions:  s.sessions,
-		Console:   pages,
+		Console:   apiserver.Console{At: pages, Sessions: s.sessions},
 		KeepAudit: func(ctx context.Context, kept bucket.Kept) error { return s.m.keepAudit(ctx, s.trust, kept) },
 	}), nil
 }

@@ -76,7 +76,7 @@ func (p *Peel) sendDue(ctx context.Context, due *unconfirmed) bool {
 	if due.facts {
 		data, err := wire.Facts{
 			Peel:  p.o.ID,
-			Facts: *p.facts.Load(),
+			Facts: *p.newest.facts.Load(),
 			Key:   p.key.public,
 			Proof: p.keyProof(),
 			V:     wire.Version,
@@ -145,7 +145,7 @@ func (p *Peel) sendStateRun(send func(subject string, data []byte) bool) (again 
 func (p *Peel) reported() report.Settings {
 	now := p.current.Load()
 	s := report.Settings{Schedule: now.schedule}
-	s.Version, _ = (*p.facts.Load())["zester_version"].(string)
+	s.Version, _ = (*p.newest.facts.Load())["zester_version"].(string)
 	if now.doc != nil {
 		s.Commit, s.Digest = string(now.doc.Commit), string(now.doc.Digest)
 	}

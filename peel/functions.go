@@ -112,11 +112,13 @@ func (p *Peel) cronTables(_ context.Context, call module.Call) (any, error) {
 	return shown, err
 }
 
-func (p *Peel) factsItems(context.Context, module.Call) (any, error) { return *p.facts.Load(), nil }
+func (p *Peel) factsItems(context.Context, module.Call) (any, error) {
+	return *p.newest.facts.Load(), nil
+}
 
 func (p *Peel) factsGet(_ context.Context, call module.Call) (any, error) {
 	key, _ := call.Args["key"].(string)
-	var value any = map[string]any(*p.facts.Load())
+	var value any = map[string]any(*p.newest.facts.Load())
 	for step := range strings.SplitSeq(key, ":") {
 		m, _ := value.(map[string]any)
 		var ok bool

@@ -86,8 +86,10 @@ type Peel struct {
 	bus       atomic.Pointer[nats.Conn]
 
 	current atomic.Pointer[inForce]
-	facts   atomic.Pointer[target.Facts] // the newest
-	paused  atomic.Pointer[[]string]     // names of the entries that are paused_errors
+	newest  struct {
+		facts  atomic.Pointer[target.Facts]
+		paused atomic.Pointer[[]string] // names of the entries that are paused_errors
+	}
 
 	stateRun report.StateRunFile                      // of the newest run of all states
 	due      struct{ report, facts, stateRun signal } // what announce is to send
@@ -228,7 +230,7 @@ func (p *Peel) collect(ctx context.Context) (changed bool, err error) {
 			return false, err
 		}
 	}
-	before := p.facts.Swap(&now)
+	before := p.newest.facts.Swap(&now)
 	return before == nil || !reflect.DeepEqual(*before, now), nil
 }
 

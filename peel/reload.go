@@ -215,7 +215,7 @@ func messages(err error) []string {
 // onPausedErrors puts the entries that failures have paused into the applied report.
 func (p *Peel) onPausedErrors(entries []string) {
 	entries = entries[:min(len(entries), wire.MaxReported)]
-	p.paused.Store(&entries)
+	p.newest.paused.Store(&entries)
 	p.due.report.raise()
 }
 
@@ -238,7 +238,7 @@ func (p *Peel) applied() wire.Applied {
 		disk = append(disk, now.unstored)
 	}
 	a.Errors = slices.Concat(now.errors[:min(len(now.errors), wire.MaxReported-len(disk))], disk)
-	if paused := p.paused.Load(); paused != nil {
+	if paused := p.newest.paused.Load(); paused != nil {
 		a.PausedErrors = *paused
 	}
 	a.MissingContents = p.files.Missing()

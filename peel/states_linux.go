@@ -69,7 +69,7 @@ func (p *Peel) statesDocument() state.Document {
 	now := p.current.Load()
 	return state.Document{
 		Settings: now.doc, Values: now.values, Mask: now.mask,
-		Data: map[string]any{"facts": map[string]any(*p.facts.Load()), "peel": string(p.o.ID)},
+		Data: map[string]any{"facts": map[string]any(*p.newest.facts.Load()), "peel": string(p.o.ID)},
 	}
 }
 

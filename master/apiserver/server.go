@@ -65,12 +65,17 @@ type Options struct {
 	Keys func(ctx context.Context, id target.PeelID) ([]credential.PeelKey, error)
 	// KeepAudit changes the audit log to what the bus keeps; needed with Authority.
 	KeepAudit func(context.Context, bucket.Kept) error
-	Coverage  *coverage.Table  // which runs; nil: nobody can ask for it
-	Sessions  *session.Store   // logins of the console; nil: nobody logs in
-	Console   api.ConsoleAt    // where this master serves the console
+	Coverage  *coverage.Table // which runs; nil: nobody can ask for it
+	Console   Console
 	ID        string           // of the master
 	Metrics   *service.Metrics // of requests; nil: nothing is counted
 	Log       *slog.Logger     // nil: nothing is logged
+}
+
+// A Console says how people log in to the console of a master.
+type Console struct {
+	At       api.ConsoleAt  // where this master serves it
+	Sessions *session.Store // nil: nobody logs in
 }
 
 // A Server serves requests about targets, jobs, peels and credentials. Make it with [New] and call Run once. Its other
@@ -160,7 +165,7 @@ func (s *Server) verbs() []service.Verb {
 	if s.o.Audit != nil {
 		verbs = append(verbs, handleFrom(api.AgentRecord, s.recordCall).Read(), handle(api.AuditList, s.o.Audit.List))
 	}
-	if s.o.Sessions != nil {
+	if s.o.Console.Sessions != nil {
 		verbs = append(verbs, s.sessionVerbs()...)
 	}
 	if s.o.Coverage != nil {

@@ -18,11 +18,11 @@ func (s *Server) sessionVerbs() []service.Verb {
 }
 
 func (s *Server) sessionCreate(ctx context.Context, c *service.Call, _ api.None) (*api.SessionCode, error) {
-	code, err := s.o.Sessions.Code(ctx, c.From)
+	code, err := s.o.Console.Sessions.Code(ctx, c.From)
 	if err != nil {
 		return nil, err
 	}
-	code.ConsoleAt = s.o.Console
+	code.ConsoleAt = s.o.Console.At
 	return code, nil
 }
 
@@ -32,7 +32,7 @@ func (s *Server) sessionList(ctx context.Context, c *service.Call, _ api.None) (
 	if session.IsOperator(c.From.Role) {
 		of = ""
 	}
-	all, err := s.o.Sessions.List(ctx, of)
+	all, err := s.o.Console.Sessions.List(ctx, of)
 	for i := range all {
 		all[i].Groups = nil // up to 256 KB of each
 	}
@@ -41,7 +41,7 @@ func (s *Server) sessionList(ctx context.Context, c *service.Call, _ api.None) (
 
 func (s *Server) sessionEnd(ctx context.Context, c *service.Call, q api.SessionEndRequest) (*api.SessionsEnded, error) {
 	c.About.Target = q.ID + q.User
-	n, err := s.o.Sessions.End(ctx, c.From, q)
+	n, err := s.o.Console.Sessions.End(ctx, c.From, q)
 	switch {
 	case errors.Is(err, session.ErrNotFound):
 		return nil, &api.Error{Code: api.CodeNotFound, Msg: err.Error(), Err: err}
