@@ -35,6 +35,7 @@ type receipts struct {
 func openReceipts(file string, connect []nats.Option, log *slog.Logger) (r *receipts, err error) {
 	r = &receipts{log: log, number: map[wire.JID]uint64{}}
 	o := nats.GetDefaultOptions()
+	o.ReconnectBufSize = -1 // as of the connection
 	for _, set := range connect {
 		if set != nil {
 			_ = set(&o) // the connection fails with the same error

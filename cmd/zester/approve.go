@@ -123,7 +123,7 @@ func heldTable(actions []api.HoldAction) table {
 		drop:   []string{"AGENT", "UNTIL", "TARGET", "STATE"},
 		wide:   []string{"DECIDED BY", "JOB"},
 		states: []string{"STATE"},
-		legend: "TARGET, REASON and AGENT are what the assistant says; without an AGENT, a person waits for a second.",
+		legend: "TARGET, REASON and AGENT are what the assistant says. No AGENT: a person asked.",
 	}
 	for i := range actions {
 		v := &actions[i]

@@ -236,7 +236,7 @@ state status -o json           # with the states that changed or failed`},
 	},
 	"audit verify": {asks, "audit verify\naudit verify -o json\naudit verify --from freeze.jsonl"},
 	"audit evidence": {
-		onBus, "audit evidence 'web-*' --since 2026-12-23T00:00:00Z --until 2027-01-02T00:00:00Z",
+		onBus, "audit evidence 'web-*' --since 2026-12-23T00:00:00Z",
 	},
 	"audit export": {onBus, "audit export\naudit export --after 4711     # what was added since"},
 	"doctor":       {listsShort | flagColour, "doctor\ndoctor --cut-off\ndoctor --cut-off 'web-*' -o json"},
