@@ -15,10 +15,8 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/audit"
-	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
-	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 func (a *app) jobVerifyCommand() *cobra.Command {
@@ -108,8 +106,10 @@ func (a *app) collectJob(ctx context.Context, client *api.Client, jid wire.JID, 
 		if failed != nil {
 			return failed
 		}
-		if err = w.lines.Encode(audit.EvidenceLine{Keys: keysOf(page)}); err != nil {
-			break
+		if len(page.Keys) > 0 {
+			if err = w.lines.Encode(audit.EvidenceLine{Keys: page.Keys}); err != nil {
+				break
+			}
 		}
 		for i := range page.Rows {
 			if err = w.record(&page.Rows[i]); err != nil {
@@ -122,14 +122,6 @@ func (a *app) collectJob(ctx context.Context, client *api.Client, jid wire.JID, 
 		}
 	}
 	return err
-}
-
-// keysOf returns the keys of a page, never nil.
-func keysOf(page *job.RowsPage) map[target.PeelID][]credential.PeelKey {
-	if page.Keys == nil {
-		return map[target.PeelID][]credential.PeelKey{}
-	}
-	return page.Keys
 }
 
 // verifyEvidence checks a file. known is a head of the audit log that somebody has kept.
