@@ -92,7 +92,7 @@ func TestBrowser(t *testing.T) {
 	})
 	t.Run("live", func(t *testing.T) { liveParts(t, c, f) })
 	t.Run("stale", func(t *testing.T) {
-		t.Skip("known defect: with the clock of the page moved, the tab does not answer")
+		t.Skip("not seen to pass yet: whether the page or this test is wrong is not known")
 		staleSince(t, c, f)
 	})
 	t.Run("keys", func(t *testing.T) { keys(t, c, f) })
