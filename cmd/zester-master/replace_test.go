@@ -15,7 +15,8 @@ func TestAPeelIsUpgradedWithoutEndingACommand(t *testing.T) {
 	s := newSite(t, fstest.MapFS{
 		"top.yaml": {Data: []byte("base:\n  '*': [all]\n")},
 		"settings/all.yaml": {
-			Data: []byte("schedule:\n  tick: {module: cmd.run, args: {command: 'true'}, interval: 1s, if_running: queue}\n"),
+			Data: []byte("schedule:\n  tick:\n    module: cmd.run\n    args: {command: 'true'}\n" +
+				"    interval: 1s\n    if_running: queue\n    catch_up: run_all\n"), // the next program may need more than 1 s to start
 		},
 	})
 	systemd := supervise(t)

@@ -112,8 +112,8 @@ func TestFleetScripts(t *testing.T) {
 	})
 }
 
-// TestSyncScripts runs what commits or revokes, each script with a fleet of its own: while the bus takes in that a
-// credential has ended, what others of its account ask and answer may be lost.
+// TestSyncScripts runs what commits or revokes and what says that nothing else happened, each script with a fleet of its
+// own: while the bus takes in that a credential has ended, what others of its account ask and answer may be lost.
 func TestSyncScripts(t *testing.T) {
 	t.Parallel()
 	type key struct{}
