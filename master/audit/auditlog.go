@@ -123,7 +123,7 @@ func (l *Log) count() {
 // leaveOut has the next entry of the user count what e counted.
 func (l *Log) leaveOut(e *Entry) {
 	if e.LeftOut > 0 {
-		l.kept.giveBack(e)
+		l.kept.giveBack(e, time.Now())
 		l.countLater()
 	}
 }
@@ -252,7 +252,7 @@ func (l *Log) append(ctx context.Context, id string, e *Entry) (stored bool, err
 		return false, err
 	case !ack.Duplicate:
 		*l.head = HeadOf(Line{Seq: ack.Sequence, Text: text})
-		l.kept.stored(e.User, len(text))
+		l.kept.stored(e.User, len(text), time.Now())
 	case ack.Sequence > l.head.Seq: // an earlier try of this entry, perhaps followed by others
 		l.head = nil
 	}

@@ -24,7 +24,7 @@ const (
 	crowdedFrom    = 0.8  // of the log that is full: from then on the share counts
 	share          = 0.25 // of the log
 	askAgain       = 10 * time.Second
-	maxUsers       = 1024 // whose entries are counted
+	maxUsers       = 1024 // from then on, users whose limits are unused are forgotten
 	shortArgs      = 256  // bytes of the arguments, once entriesAtOnce are used up
 )
 
@@ -67,7 +67,7 @@ func (a *account) of(e *Entry) *limits {
 // the share.
 func (k *kept) keeps(e *Entry, now time.Time, crowded func() bool) bool {
 	k.mu.Lock()
-	a := k.account(e.User)
+	a := k.account(e.User, now)
 	limits := a.of(e)
 	limit := limits.entries
 	if e.Result == Refused {
@@ -98,12 +98,23 @@ func (k *kept) keeps(e *Entry, now time.Time, crowded func() bool) bool {
 	return true
 }
 
+// isIdle reports whether a new account would keep the same entries at now, but for the share of the log.
+func (a *account) isIdle(now time.Time) bool {
+	isFull := func(l *rate.Limiter) bool { return l.TokensAt(now) >= float64(l.Burst()) }
+	for _, l := range a.nouns {
+		if !isFull(l.entries) || !isFull(l.crowded) {
+			return false
+		}
+	}
+	return a.leftOut == 0 && isFull(a.refused)
+}
+
 // account returns the account of a user. Callers hold mu.
-func (k *kept) account(user string) *account {
+func (k *kept) account(user string, now time.Time) *account {
 	a := k.users[user]
 	if a == nil {
-		if len(k.users) >= maxUsers { // forget those of whom nothing is left out
-			maps.DeleteFunc(k.users, func(_ string, a *account) bool { return a.leftOut == 0 })
+		if len(k.users) >= maxUsers {
+			maps.DeleteFunc(k.users, func(_ string, a *account) bool { return a.isIdle(now) })
 		}
 		a = &account{refused: rate.NewLimiter(rate.Every(refusalEvery), refusalsAtOnce), nouns: map[string]*limits{}}
 		k.users[user] = a
@@ -112,18 +123,18 @@ func (k *kept) account(user string) *account {
 }
 
 // stored counts an entry of a user.
-func (k *kept) stored(user string, bytes int) {
+func (k *kept) stored(user string, bytes int, now time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	a := k.account(user)
+	a := k.account(user, now)
 	a.entries, a.bytes = a.entries+1, a.bytes+int64(bytes)
 }
 
 // giveBack counts anew what an entry counted that the bus dropped.
-func (k *kept) giveBack(e *Entry) {
+func (k *kept) giveBack(e *Entry, now time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	a := k.account(e.User)
+	a := k.account(e.User, now)
 	if a.leftOut == 0 {
 		a.last = *e
 	}
