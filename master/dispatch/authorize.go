@@ -59,7 +59,7 @@ func (d *Dispatcher) authorizeAgain(ctx context.Context, w *watch, places []int)
 
 // authorizeLater has the watch check again after a check that failed.
 func (d *Dispatcher) authorizeLater(w *watch, err error) permission {
-	d.log.Warn("job waits until the permissions of its user can be checked", "jid", w.jid, "user", w.user, "err", err)
+	d.log.Warn("job waits until its user and its targets can be checked", "jid", w.jid, "user", w.user, "err", err)
 	w.authorizeAt = time.Now().Add(authorizePause)
 	return unknownYet
 }

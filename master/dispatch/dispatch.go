@@ -174,8 +174,8 @@ type Options struct {
 	// and with a negative one no request is sent again.
 	AckWindow time.Duration
 	// Allow authorizes requests from the bus; its error is [grants.ErrNotAllowed] if one is not allowed. Before later
-	// publications of a job it is called again with the targets in question, and the Caller has the user's name alone.
-	// If nil, all requests are allowed.
+	// publications of a job it is called again with the targets in question, and the Caller has only the name and
+	// the role of the user. If nil, all requests are allowed.
 	Allow func(ctx context.Context, from grants.Caller, spec *job.Spec) error
 	// Select returns the peels that an expression selects for the caller of a request from the bus, sorted. If nil, no
 	// expression is taken for what it selects.
@@ -456,7 +456,7 @@ func (d *Dispatcher) find(jid wire.JID) *watch {
 	return d.watches[jid]
 }
 
-// forget removes the watch of a job and its subscriptions.
+// forget removes a watch and its subscriptions. Another watch of the same job stays.
 func (d *Dispatcher) forget(w *watch) {
 	for _, sub := range w.subs {
 		_ = sub.Unsubscribe()
@@ -465,7 +465,9 @@ func (d *Dispatcher) forget(w *watch) {
 	defer d.mu.Unlock()
 	if d.watches[w.jid] == w {
 		d.liveBytes -= w.size
+		delete(d.watches, w.jid)
 	}
-	delete(d.watches, w.jid)
-	delete(d.waiting, w.jid)
+	if d.waiting[w.jid] == w {
+		delete(d.waiting, w.jid)
+	}
 }
