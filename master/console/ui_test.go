@@ -91,10 +91,7 @@ func TestBrowser(t *testing.T) {
 		rollBack(t, c, f, look{width: 390, noScript: true})
 	})
 	t.Run("live", func(t *testing.T) { liveParts(t, c, f) })
-	t.Run("stale", func(t *testing.T) {
-		t.Skip("not seen to pass yet: whether the page or this test is wrong is not known")
-		staleSince(t, c, f)
-	})
+	t.Run("stale", func(t *testing.T) { staleSince(t, c, f) })
 	t.Run("keys", func(t *testing.T) { keys(t, c, f) })
 	t.Run("a fleet that fails while one looks on", func(t *testing.T) { lookingOn(t, c, f) })
 }
