@@ -82,6 +82,7 @@ type Table struct {
 	mu        sync.Mutex
 	peels     map[string]*peel // by wire ID
 	totals    map[string]*total
+	standings standings
 	documents documents
 	refused   uint64
 	// firstHour is the oldest hour that every report has that the table read at its start. Of earlier hours the history
@@ -111,6 +112,7 @@ func New(o Options) (*Table, error) {
 		clock:      busClock{own: time.Now},
 		peels:      map[string]*peel{},
 		totals:     map[string]*total{},
+		standings:  *newStandings(),
 		unreadable: map[int64]bool{},
 	}
 	t.documents = newDocuments(&t.zones)

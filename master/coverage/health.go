@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
+	fleetpkg "github.com/seed-c01c3da5/zester/master/fleet"
 	"github.com/seed-c01c3da5/zester/settings/sorting"
 )
 
@@ -42,11 +43,16 @@ func (t *Table) absent(p *peel, now, connected time.Time) bool {
 	if t.o.Fleet.Silent(p.id) {
 		return true
 	}
+	return p.isOverdue(now, time.Since(connected))
+}
+
+// isOverdue reports whether a report of the peel should have come by now. connected is how long messages could arrive.
+func (p *peel) isOverdue(now time.Time, connected time.Duration) bool {
 	last := p.arrived
 	if last == 0 {
 		last = p.stored
 	}
-	return min(now.Sub(at(last)), time.Since(connected)) > overdueAfter
+	return min(now.Sub(at(last)), connected) > overdueAfter
 }
 
 // Problems returns what is wrong now, sorted by kind, entry and peel. Ask [Table.Health] first: a table that is behind
@@ -75,8 +81,14 @@ func (t *Table) problemsOf(p *peel, now, connected time.Time) []verdict.Problem 
 		return nil
 	}
 	if t.absent(p, now, connected) {
-		return []verdict.Problem{t.notReporting(p)}
+		last, online := t.o.Fleet.Presence(p.id)
+		return []verdict.Problem{p.notReporting(fleetpkg.Presence{Last: last, Online: online})}
 	}
+	return p.reported(t)
+}
+
+// reported returns what is wrong with a peel that reports.
+func (p *peel) reported(t *Table) []verdict.Problem {
 	list := p.problems
 	if text := p.disagreement(t); text != "" {
 		since := at(p.arrived)
@@ -88,20 +100,32 @@ func (t *Table) problemsOf(p *peel, now, connected time.Time) []verdict.Problem 
 	return list
 }
 
-func (t *Table) notReporting(p *peel) verdict.Problem {
-	seen, online := t.o.Fleet.Presence(p.id)
+// notReporting returns the problem of a peel that does not report, with what is known of it.
+func (p *peel) notReporting(seen fleetpkg.Presence) verdict.Problem {
 	problem := verdict.Problem{Kind: verdict.NotReporting, Peel: p.id, Since: at(p.arrived)}
+	heard := seen.Last.UTC().Truncate(time.Second)
 	switch {
+	case p.arrived == 0 && seen.Online:
+		problem.Since = at(p.stored)
+		problem.Text = "it is connected, but has not reported on its schedule since its settings were published " +
+			problem.Since.Format(time.RFC3339) + ": it may run an older version"
 	case p.arrived == 0:
-		problem.Since, problem.Text = at(p.stored), "it has never reported on its schedule: it may run an older version"
-	case online:
+		problem.Since, problem.Explained = at(p.stored), true
+		problem.Text = "it is offline and has not reported on its schedule yet; its settings were published " +
+			problem.Since.Format(time.RFC3339)
+		if seen.Last.IsZero() {
+			problem.Text += ", and this master has not heard of it"
+		} else {
+			problem.Text += ", and it was last heard of " + heard.Format(time.RFC3339)
+		}
+	case seen.Online:
 		problem.Text = "it is connected, but its last report on its schedule is from " +
 			problem.Since.Format(time.RFC3339)
 	default:
 		problem.Text, problem.Explained = "it is offline", true
 	}
-	if !online && seen.After(problem.Since) {
-		problem.Since = seen.UTC().Truncate(time.Second)
+	if !seen.Online && heard.After(problem.Since) {
+		problem.Since = heard
 	}
 	return problem
 }

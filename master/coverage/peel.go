@@ -28,6 +28,7 @@ type peel struct {
 	rows     []row  // of the entries in the report or in the document, by name
 	hours    []byte // the verdicts of the rows, packed
 	problems []verdict.Problem
+	standing *standing // in the sums of the table; nil: it is not in them
 
 	document *document             // nil: there is none
 	wanted   uint64                // digest of the document

@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/coverage/join"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
+	fleetpkg "github.com/seed-c01c3da5/zester/master/fleet"
 	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/settings/sorting"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -138,7 +139,7 @@ func (t *Table) present(q Query) map[rowKey]Row {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	rows := map[rowKey]Row{}
-	for p := range t.selectedLocked(q.Peels) {
+	for _, p := range t.selectedLocked(q.Peels) {
 		absent := 0
 		if p.hasSchedule() && t.absent(p, now, connected) {
 			absent = 1
@@ -180,14 +181,15 @@ func (t *Table) present(q Query) map[rowKey]Row {
 	return rows
 }
 
-// selectedLocked returns the peels of the table that are in a set; nil: all of them.
-func (t *Table) selectedLocked(peels map[target.PeelID]bool) iter.Seq[*peel] {
+// selectedLocked returns the peels of the table that are in a set, with their wire IDs; nil: all of them.
+func (t *Table) selectedLocked(peels map[target.PeelID]bool) iter.Seq2[string, *peel] {
 	if peels == nil {
-		return maps.Values(t.peels)
+		return maps.All(t.peels)
 	}
-	return func(yield func(*peel) bool) {
+	return func(yield func(string, *peel) bool) {
 		for id, is := range peels {
-			if p := t.peels[id.Wire()]; is && p != nil && p.id == id && !yield(p) {
+			key := id.Wire()
+			if p := t.peels[key]; is && p != nil && p.id == id && !yield(key, p) {
 				return
 			}
 		}
@@ -220,16 +222,12 @@ func (sum *Row) describe(r *row) {
 
 // Count returns how many of the peels have a schedule, and how many of these report; nil: of all.
 func (t *Table) Count(peels map[target.PeelID]bool) (scheduled, reporting int) {
-	now, connected := t.clock.now(), t.connected()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for p := range t.selectedLocked(peels) {
-		if p.hasSchedule() {
-			scheduled++
-			if !t.absent(p, now, connected) {
-				reporting++
-			}
+	t.eachLocked(peels, func(_ *peel, isAbsent bool, _ fleetpkg.Presence) {
+		if scheduled++; !isAbsent {
+			reporting++
 		}
-	}
+	})
 	return scheduled, reporting
 }

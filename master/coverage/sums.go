@@ -64,8 +64,10 @@ func (t *Table) summed(q Query) map[rowKey]Row {
 	return rows
 }
 
-// release forgets the rows of a peel that are not in now. The hours of the peel are still those of its rows.
+// release forgets the rows of a peel that are not in now, and how it counts. It is called with each change of a peel,
+// while the hours of the peel are still those of its rows.
 func (t *Table) release(p *peel, now []row) {
+	t.standings.drop(p)
 	var hours [][]join.Hour
 	for i, r := range p.rows {
 		if !r.published {

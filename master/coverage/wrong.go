@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
+	fleetpkg "github.com/seed-c01c3da5/zester/master/fleet"
 	"github.com/seed-c01c3da5/zester/settings/sorting"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -24,6 +25,8 @@ type Group struct {
 	Since  time.Time       // when it began on the first of them
 	Text   string          // of the peel on which it began first
 	Sample []target.PeelID // the first by name
+
+	first target.PeelID // on which it began first
 }
 
 // A groupKey identifies a group.
@@ -51,45 +54,41 @@ func (t *Table) Wrong(peels map[target.PeelID]bool) (w Wrong, err error) {
 	return t.wrong(peels), nil
 }
 
+// wrong reads the sums for all peels, and adds up the problems of some.
 func (t *Table) wrong(peels map[target.PeelID]bool) (w Wrong) {
-	now, connected := t.clock.now(), t.connected()
-	groups := map[groupKey]*Group{}
-	w.Peels = map[verdict.Kind]int{}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, p := range t.peels {
-		if !p.hasSchedule() || peels != nil && !peels[p.id] {
-			continue
-		}
-		worst, isWell := groupKey{}, true
-		for _, problem := range t.problemsOf(p, now, connected) {
-			byHand := problem.Kind == verdict.Paused && p.isPausedByHand(problem.Entry)
-			key := groupKey{problem.Kind, problem.Entry, byHand}
-			if groups[key] == nil {
-				groups[key] = &Group{Kind: key.kind, Entry: key.entry, ByHand: key.byHand}
-			}
-			groups[key].add(&problem)
-			if isWell || key.rank() < worst.rank() {
-				worst, isWell = key, false
-			}
-		}
-		if isWell {
-			w.Well++
-		} else {
-			w.Peels[worst.kind]++
-		}
+	sums := &t.standings
+	if peels != nil {
+		sums = newStandings()
 	}
-	for _, key := range sorting.Values(maps.Keys(groups), func(a, b groupKey) int {
+	silent := &Group{Kind: verdict.NotReporting}
+	t.eachLocked(peels, func(p *peel, isAbsent bool, seen fleetpkg.Presence) {
+		switch {
+		case isAbsent:
+			t.standings.drop(p)
+			problem := p.notReporting(seen)
+			silent.add(&problem)
+		case peels != nil:
+			sums.count(p, p.reported(t))
+		case p.standing == nil:
+			p.standing = sums.count(p, p.reported(t))
+		}
+	})
+	w.Peels, w.Well, w.Groups = maps.Clone(sums.peels), sums.well, sums.groups()
+	if silent.Peels > 0 {
+		w.Peels[verdict.NotReporting] = silent.Peels
+		w.Groups = append(w.Groups, *silent)
+	}
+	sorting.Func(w.Groups, func(a, b Group) int {
 		return cmp.Or(
-			cmp.Compare(a.rank(), b.rank()),
-			cmp.Compare(groups[b].Peels, groups[a].Peels),
-			cmp.Compare(a.entry, b.entry),
+			cmp.Compare(a.key().rank(), b.key().rank()), cmp.Compare(b.Peels, a.Peels), cmp.Compare(a.Entry, b.Entry),
 		)
-	}) {
-		w.Groups = append(w.Groups, *groups[key])
-	}
+	})
 	return w
 }
+
+func (g *Group) key() groupKey { return groupKey{g.Kind, g.Entry, g.ByHand} }
 
 // isPausedByHand reports whether a person paused an entry on the peel.
 func (p *peel) isPausedByHand(entry string) bool {
@@ -99,8 +98,8 @@ func (p *peel) isPausedByHand(entry string) bool {
 
 // add counts a problem of one more peel.
 func (g *Group) add(p *verdict.Problem) {
-	if g.Peels == 0 || p.Since.Before(g.Since) {
-		g.Since, g.Text = p.Since, p.Text
+	if c := p.Since.Compare(g.Since); g.Peels == 0 || c < 0 || c == 0 && p.Peel < g.first {
+		g.Since, g.Text, g.first = p.Since, p.Text, p.Peel
 	}
 	g.Peels++
 	i, _ := slices.BinarySearch(g.Sample, p.Peel)

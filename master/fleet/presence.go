@@ -63,14 +63,13 @@ func (f *Fleet) every() time.Duration {
 
 // Presence returns the time of the peel's last message, zero if there was none, and whether the peel is online.
 func (f *Fleet) Presence(id target.PeelID) (lastSeen time.Time, online bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	w := id.Wire()
-	s := f.seen[w]
-	if known, ok := f.ids[w]; ok && known != id || s == nil {
-		return time.Time{}, false
-	}
-	return s.last, f.onlineLocked(s)
+	p := f.presence(id)
+	return p.Last, p.Online
+}
+
+func (f *Fleet) presence(id target.PeelID) (p Presence) {
+	f.Presences(func(of func(target.PeelID, string) Presence) { p = of(id, id.Wire()) })
+	return p
 }
 
 // Gone reports whether a peel is not online and has missed more than two heartbeats.
@@ -109,15 +108,32 @@ func (f *Fleet) Unknown(id target.PeelID) bool {
 }
 
 // Silent reports whether a peel is known to be offline: it is not online, and the feed has listened for long enough.
-func (f *Fleet) Silent(id target.PeelID) bool {
+func (f *Fleet) Silent(id target.PeelID) bool { return f.presence(id).Silent }
+
+// Presence is what a feed knows of the connection of a peel.
+type Presence struct {
+	Last   time.Time // of its last message; zero: there was none
+	Online bool
+	Silent bool // see [Fleet.Silent]
+}
+
+// Presences calls visit with a function that returns the presence of a peel by its ID and its wire ID. It is for those
+// who ask about many peels: the feed waits until visit returns.
+func (f *Fleet) Presences(visit func(of func(id target.PeelID, wireID string) Presence)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	w := id.Wire()
-	s := f.seen[w]
-	if known, ok := f.ids[w]; ok && known != id {
-		return true
-	}
-	return !f.onlineLocked(s) && !f.unknownLocked(s)
+	visit(func(id target.PeelID, wireID string) Presence {
+		s := f.seen[wireID]
+		if known, ok := f.ids[wireID]; ok && known != id {
+			return Presence{Silent: true}
+		}
+		p := Presence{Online: f.onlineLocked(s)}
+		p.Silent = !p.Online && !f.unknownLocked(s)
+		if s != nil {
+			p.Last = s.last
+		}
+		return p
+	})
 }
 
 // unknownLocked reports whether the feed has listened for too short a time to know if a peel that is not online is

@@ -1,0 +1,98 @@
+package coverage
+
+import (
+	"math/rand/v2"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
+	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
+	"github.com/seed-c01c3da5/zester/peel/ledger"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// Settings and reports of peels come and go, runs fail, people pause entries, clocks are wrong, connections end and time
+// passes, a thousand times at random. After each change the sums are what an addition over all peels gives.
+func TestTheSumsOfWhatIsWrongAreThoseOfAllPeels(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		table := fleetTable(t, b.Conn(t, grants.RoleMaster, "m1"))
+		table.o.Fleet.FollowsConnections()
+		const n, changes = 12, 1000
+		all := map[target.PeelID]bool{}
+		for i := range n {
+			all[fleetPeel(i)] = true
+		}
+		random := rand.New(rand.NewPCG(1, 2))
+		seen := map[verdict.Kind]bool{}
+		for step := range changes {
+			id := fleetPeel(random.IntN(n))
+			document, report := fleetMessages(t, id, time.Now(), 3)
+			switch act := random.IntN(20); act {
+			case 0:
+				table.onReportRemoved(id.Wire())
+			case 1:
+				table.onDocumentRemoved(id.Wire())
+			case 2:
+				table.o.Fleet.Disconnected(id.Wire())
+			case 3:
+				time.Sleep(time.Duration(random.IntN(120)) * time.Second)
+			case 4, 5, 6:
+				document.Stored = time.Now()
+				table.onDocument(document)
+			case 7, 8, 9:
+				table.o.Fleet.Connected(id.Wire())
+			default:
+				report.Msg = told(t, report.Msg, random)
+				table.onReport(report)
+			}
+			got, want := table.wrong(nil), table.wrong(all)
+			if !reflect.DeepEqual(got, want) {
+				t.Fatalf("after change %d: %+v, want %+v", step, got, want)
+			}
+			for _, g := range got.Groups {
+				seen[g.Kind] = true
+			}
+		}
+		for _, kind := range []verdict.Kind{verdict.Failed, verdict.Paused, verdict.Disagrees, verdict.NotReporting} {
+			if !seen[kind] {
+				t.Errorf("no peel was %s: %v", kind, seen)
+			}
+		}
+	})
+}
+
+// told returns a report in which something may be wrong.
+func told(t *testing.T, m *nats.Msg, random *rand.Rand) *nats.Msg {
+	t.Helper()
+	r, err := ledger.Decode(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range r.Entries {
+		e := &r.Entries[i]
+		switch random.IntN(6) {
+		case 0:
+			runs, err := ledger.ParseRuns(e.Runs)
+			if err != nil {
+				t.Fatal(err)
+			}
+			runs[len(runs)-1].Outcome = ledger.Failed
+			e.Runs, e.Succeeded = ledger.AppendRuns(nil, runs), time.Time{}
+		case 1:
+			e.State = []string{"paused_manual", "paused_errors"}[random.IntN(2)]
+		}
+	}
+	if random.IntN(6) == 0 {
+		r.Time = r.Time.Add(time.Hour)
+	}
+	data, err := ledger.Encode(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &nats.Msg{Subject: wire.ScheduleStateOf(r.Peel.Wire()), Data: data}
+}
