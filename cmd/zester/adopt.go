@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -24,7 +25,8 @@ import (
 
 const adoptManual = `adopt writes states that a live host already fulfils into a config repo: of
 files, directories and symbolic links by their path, of packages after the word
-pkg, and of units of systemd after the word unit.
+pkg, and of units of systemd after the word unit. Of a unit that a timer or a
+socket starts, adopt writes the state of that.
 
   zester adopt web-01 /etc/nginx/nginx.conf pkg nginx unit nginx
 
@@ -113,7 +115,10 @@ func (a *app) adopt(ctx context.Context, client *api.Client, id target.PeelID, t
 		if err != nil {
 			return err
 		}
-		found.add(one)
+		isNamed := func(s movein.Adopted) bool { return s.ID == one.ID }
+		if !slices.ContainsFunc(found.states, isNamed) { // two units may have one timer
+			found.add(one)
+		}
 	}
 	if found.files[filepath.ToSlash(to)], err = movein.Settings(old, found.states); err != nil {
 		return fmt.Errorf("cannot write %s: %w", to, err)
@@ -163,13 +168,7 @@ func (a *app) adoptOne(ctx context.Context, client *api.Client, id target.PeelID
 		}
 		return movein.AdoptPackage(host, t.name, version)
 	case "unit":
-		var unit movein.LiveUnit
-		spec := job.Spec{Function: "service.status", Args: map[string]any{"name": t.name}}
-		if err := a.askPeel(ctx, client, id, spec, &unit); err != nil {
-			return s, err
-		}
-		unit.Name = state.UnitName(t.name)
-		return movein.AdoptUnit(host, unit)
+		return a.adoptUnit(ctx, client, id, state.UnitName(t.name))
 	}
 	var live movein.LiveFile
 	args := map[string]any{"path": t.name, "secret": isSecret}
@@ -178,6 +177,32 @@ func (a *app) adoptOne(ctx context.Context, client *api.Client, id target.PeelID
 	}
 	live.Path = t.name
 	return movein.AdoptFile(host, live)
+}
+
+// adoptUnit asks the peel about a unit, and returns the state of it or of the unit that starts it.
+func (a *app) adoptUnit(ctx context.Context, client *api.Client, id target.PeelID, name string) (
+	s movein.Adopted, err error,
+) {
+	ask := func(name string) (u movein.LiveUnit, err error) {
+		spec := job.Spec{Function: "service.status", Args: map[string]any{"name": name}}
+		err = a.askPeel(ctx, client, id, spec, &u)
+		u.Name = name
+		return u, err
+	}
+	unit, err := ask(name)
+	if err != nil {
+		return s, err
+	}
+	starter := unit.Starter()
+	if starter == "" {
+		return movein.AdoptUnit(string(id), unit)
+	}
+	if unit, err = ask(starter); err != nil {
+		return s, err
+	}
+	s, err = movein.AdoptUnit(string(id), unit)
+	s.Note = "it starts " + name + ", which has no state of its own"
+	return s, err
 }
 
 // askPeel runs a function on one peel and decodes its data.

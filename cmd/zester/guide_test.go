@@ -5,12 +5,16 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/seed-c01c3da5/zester/cmd/zester/guide"
+	"github.com/seed-c01c3da5/zester/cmd/zester/movein"
 	"github.com/seed-c01c3da5/zester/settings/state"
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
 // typedIn finds the command lines of zester in a Markdown text: whole code spans, and lines of code blocks.
@@ -130,6 +134,37 @@ func TestReadmeIsShort(t *testing.T) {
 	for _, link := range regexp.MustCompile(`\]\(([^)#]+)`).FindAllSubmatch(text, -1) {
 		if _, err := os.Stat(filepath.Join("../..", string(link[1]))); err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+// TestTheEntryInReadmeIsTheOneThatTheImportWrites imports the line of a crontab in README.
+func TestTheEntryInReadmeIsTheOneThatTheImportWrites(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts := strings.SplitN(string(text), "\n```", 5) // a line of cron, and the entry, are in the first two blocks
+	line := strings.TrimPrefix(parts[1], "\n") + "\n"
+	got, err := movein.Crontabs([]movein.Table{{Name: "README.md", Text: line}}, time.Date(2026, 11, 29, 0, 0, 0, 0, time.UTC))
+	if err != nil || got.Entries != 1 {
+		t.Fatalf("%q becomes %d entries: %v, %v", line, got.Entries, got.Rows, err)
+	}
+	entry := func(name, text string) any {
+		doc, err := strictyaml.Parse(name, []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return doc.Get("schedule").Any()
+	}
+	want, is := entry("import", string(got.Settings)), entry("README.md", strings.TrimPrefix(parts[3], "yaml\n"))
+	if !reflect.DeepEqual(is, want) {
+		t.Errorf("README has the entry\n%v\nand the import writes\n%v", is, want)
+	}
+	for key, value := range is.(map[string]any)["backup"].(map[string]any) {
+		if plan := "\n  +     " + key + ": "; !strings.Contains(string(text), plan) {
+			t.Errorf("the plan in README lacks %s: %v", key, value)
 		}
 	}
 }

@@ -34,7 +34,7 @@ var stateReads = []Function{
 		ReadOnly: true,
 		Doc:      "What the host keeps of files that states replaced or removed, newest first.",
 	},
-	{Name: "state.last", ReadOnly: true, Doc: "The result of the newest run of states, in full."},
+	{Name: "state.last", ReadOnly: true, Doc: "The result of the newest run of states of the settings, in full."},
 	{
 		Name: "state.restore",
 		Doc:  "Put back a file or directory that states replaced or removed; state.kept lists what can be.",

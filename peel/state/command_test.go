@@ -31,7 +31,7 @@ func TestACommandSaysWhetherItChangedSomething(t *testing.T) {
 		if string(o.Result) != c.want {
 			t.Errorf("%s: %s: %s", c.args, o.Result, o.Comment)
 		}
-		if hasChange := len(o.Changes) > 0; hasChange != (c.want != "unchanged") {
+		if hasChange := len(o.Changes) > 0; hasChange != (c.want == "changed") {
 			t.Errorf("%s: the changes are %v", c.args, o.Changes)
 		}
 		if reacted := h.read("log") == "x\n"; reacted != (c.want == "changed") {
@@ -83,4 +83,30 @@ func TestACommandThatWatchesRunsAgain(t *testing.T) {
 		t.Errorf("the command wrote %q", got)
 	}
 	h.wants(h.run(text("two"), false), "conf: unchanged", "build: unchanged")
+}
+
+// The example of changed_if in the guide: the application is restarted only if a migration was needed.
+func TestTheExampleOfChangedIfInTheGuide(t *testing.T) {
+	guide, err := os.ReadFile("../../cmd/zester/guide/states.md")
+	must(t, err)
+	_, block, _ := strings.Cut(string(guide), "```yaml\nstates:\n  tables:\n")
+	block, _, isThere := strings.Cut("  tables:\n"+block, "```")
+	if !isThere || !strings.Contains(block, "changed_if") {
+		t.Fatalf("the guide has the example %q", block)
+	}
+	h := newHost(t)
+	must(t, os.MkdirAll(h.dir+"/app/bin", 0o755))
+	migrate := func(script string) {
+		must(t, os.WriteFile(h.dir+"/app/bin/migrate", []byte("#!/bin/sh\n"+script+"\n"), 0o755))
+	}
+	text := strings.ReplaceAll(block, "/srv/app", h.dir+"/app")
+	for _, c := range []struct{ script, tables, restart string }{
+		{"echo migrated 3 tables", "tables: changed intended", "restart: changed intended"},
+		{"echo nothing to do", "tables: unchanged", "restart: skipped onchanges_unmet"},
+		{"exit 2", "tables: changed drift", "restart: changed drift"},
+		{"exit 1", "tables: failed drift", "restart: skipped require_failed"},
+	} {
+		migrate(c.script)
+		h.wants(h.run(text, false), c.tables, c.restart)
+	}
 }

@@ -93,7 +93,6 @@ func both(a, b string) string {
 func (x *run) predict(ctx context.Context, steps []host.Step, o *Outcome) error {
 	planned := x.world.Planned()
 	for _, step := range steps {
-		o.Changes = append(o.Changes, step.Change)
 		if step.Check != nil {
 			if err := step.Check(ctx); err != nil && planned {
 				return &host.UnknownError{Why: "it may depend on a predicted change: " + err.Error()}
@@ -101,6 +100,7 @@ func (x *run) predict(ctx context.Context, steps []host.Step, o *Outcome) error 
 				return err
 			}
 		}
+		o.Changes = append(o.Changes, step.Change)
 		if step.Predict != nil {
 			step.Predict(x.world)
 		}
@@ -199,28 +199,46 @@ func (x *run) apply(ctx, work context.Context, s *state.State, steps []host.Step
 	return nil
 }
 
-// applySteps runs the steps until one fails.
+// applySteps runs the steps until one fails. What was done is in the changes of the outcome.
 func (x *run) applySteps(ctx, work context.Context, s *state.State, steps []host.Step, o *Outcome) error {
-	for _, step := range steps {
+	for i, step := range steps {
 		if err := context.Cause(ctx); err != nil && step.Apply != nil {
 			return err
 		}
-		o.Changes = append(o.Changes, step.Change)
-		if step.Apply == nil {
-			continue // part of the step before
+		if step.Apply == nil { // part of the step before
+			o.Changes = append(o.Changes, step.Change)
+			continue
 		}
 		before := x.services.Own()
 		if err := step.Apply(work); err != nil {
+			x.failed(work, s, steps[i:], o)
 			if !wasEnded(ctx, err) {
 				x.memory.act(s.Name, "")
 			}
 			return errors.Join(err, x.memory.save())
 		}
+		o.Changes = append(o.Changes, step.Change)
 		if x.services.Own() != before {
 			x.putOff = s.Name
 		}
 	}
 	return nil
+}
+
+// failed notes what became of a step that failed, the first of steps, and of its parts. A transaction that failed may
+// have changed some of its packages.
+func (x *run) failed(work context.Context, s *state.State, steps []host.Step, o *Outcome) {
+	isOfPackages := strings.HasPrefix(s.Function, "pkg.")
+	for i, step := range steps {
+		switch {
+		case i > 0 && step.Apply != nil:
+			return
+		case isOfPackages && x.packages.Made(context.WithoutCancel(work), step.Change):
+			o.Changes = append(o.Changes, step.Change)
+		default:
+			o.tried = append(o.tried, step.Change)
+		}
+	}
 }
 
 // wasEnded reports whether a step was ended rather than failed. What it told systemd to do may be done all the same.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -15,7 +16,10 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/state/file"
 )
 
-// packages builds a repository: a 1.0 and 2.0, b needs a, c conflicts with a, e provides another name, bad cannot be set up.
+// foreign is an architecture of packages that is not the one of the host.
+const foreign = "riscv64"
+
+// packages builds a repository: arch has two architectures, and its setup fails on request, a 1.0 and 2.0, b needs a, c conflicts with a, e provides another name, bad cannot be set up.
 func packages(t *testing.T, dir string) {
 	t.Helper()
 	for _, p := range []string{"a_1.0", "a_2.0", "b_1.0:Depends: a", "c_1.0:Conflicts: a", "e_1.0:Provides: virtual", "f_1.0", "bad_1.0", "slow_1.0", "conf_1.0"} {
@@ -43,6 +47,18 @@ func packages(t *testing.T, dir string) {
 			must(t, os.WriteFile(build+"/DEBIAN/postinst", []byte("#!/bin/sh\nset -e\ntouch /run/zt.began\nsleep 3\necho it goes on\ntouch /run/zt.done\n"), 0o755))
 		}
 		must(t, os.MkdirAll(dir, 0o755))
+		if out, err := exec.Command("dpkg-deb", "-b", build, dir).CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	for _, arch := range []string{runtime.GOARCH, foreign} {
+		build := filepath.Join(t.TempDir(), "arch")
+		must(t, os.MkdirAll(build+"/DEBIAN", 0o755))
+		control := "Package: zt-arch\nVersion: 1.0\nArchitecture: " + arch + "\nMulti-Arch: same\n" +
+			"Maintainer: x <x@example.com>\nDescription: test\n"
+		must(t, os.WriteFile(build+"/DEBIAN/control", []byte(control), 0o644))
+		fails := "#!/bin/sh\ntest ! -e /run/zt.broken-" + arch + "\n"
+		must(t, os.WriteFile(build+"/DEBIAN/postinst", []byte(fails), 0o755))
 		if out, err := exec.Command("dpkg-deb", "-b", build, dir).CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
@@ -162,6 +178,13 @@ func TestInHostNeighboursAreOneTransaction(t *testing.T) {
 		t.Errorf("the comment is %q", r.States[1].Comment)
 	}
 	h.wants(h.run(bad, false), "zt-e: unchanged", "zt-bad: failed intended", "zt-f: unchanged", "log: skipped onchanges_unmet")
+	// Of a transaction that failed, what it installed is a change.
+	sh(t, "dpkg --purge zt-e zt-bad 2>&1")
+	r = h.run("both: {pkg.installed: {names: [zt-e, zt-bad]}}", false)
+	h.wants(r, "both: failed intended")
+	if c := r.States[0].Changes; len(c) != 1 || c[0].What != "zt-e" {
+		t.Errorf("the changes are %+v", c)
+	}
 	// One that apt-get does not know fails alone.
 	h.wants(h.run("no-such: {pkg.installed: {}}\nzt-b: {pkg.installed: {}}", false), "no-such: failed", "zt-b: changed drift")
 	// A run that is canceled during the transaction has a result for each state that it changed.
@@ -182,6 +205,59 @@ func TestInHostNeighboursAreOneTransaction(t *testing.T) {
 		h.wants(r, "zt-a: changed intended", "zt-e: changed intended", "f: skipped canceled")
 	}
 	sh(t, "dpkg --purge zt-a zt-e zt-f 2>&1")
+}
+
+// TestInHostArchitectures: a package that is half configured, or one of its architectures, changes what a transaction
+// says and how it ends. What is predicted is done.
+func TestInHostArchitectures(t *testing.T) {
+	needsHost(t)
+	h := newHost(t)
+	arch := strings.TrimSpace(sh(t, "dpkg --print-architecture"))
+	sh(t, "dpkg --add-architecture %s; apt-get -qq update; dpkg --purge zt-a zt-bad 2>&1", foreign)
+	half := func(names ...string) { // those are half configured, and nothing else of zt-arch is there
+		sh(t, "dpkg --purge zt-arch:%s zt-arch:%s zt-bad 2>&1; rm -f /run/zt.broken*", arch, foreign)
+		for _, name := range names {
+			_, of, _ := strings.Cut(name, ":")
+			sh(t, "touch /run/zt.broken-%s; apt-get -qq -y install %s > /dev/null 2>&1 || true; rm -f /run/zt.broken*", of, name)
+		}
+	}
+	native, other := "zt-arch:"+arch, "zt-arch:"+foreign
+	for _, c := range []struct {
+		name, names, want string
+		half              []string
+	}{
+		{"another package", native, "install zt-arch", []string{"zt-bad"}},
+		{"another package, by its plain name", "zt-arch", "install zt-arch", []string{"zt-bad"}},
+		{"itself", native, "configure zt-arch", []string{native}},
+		{"itself, by its plain name", "zt-arch", "configure zt-arch", []string{native}},
+		{"the other architecture", native, "install zt-arch", []string{other}},
+		{"the other architecture, by its plain name", "zt-arch", "install zt-arch", []string{other}},
+		{"the other architecture is wanted", other, "install " + other, []string{native}},
+		{"the other architecture is wanted and half", other, "configure " + other, []string{other}},
+	} {
+		half(c.half...)
+		r := h.step("p: {pkg.installed: {name: '"+c.names+"'}}", "p: changed intended")
+		if got := r.States[0].Changes; len(got) != 1 || got[0].Do+" "+got[0].What != c.want {
+			t.Errorf("%s: %+v, want %s", c.name, got, c.want)
+		}
+		must(t, os.RemoveAll(h.dir+"/.state"))
+	}
+	// One that stays half configured is predicted as it is tried, and fails.
+	half("zt-bad")
+	h.wants(h.run("b: {pkg.installed: {name: zt-bad}}", true), "b: would_change intended")
+	h.wants(h.run("b: {pkg.installed: {name: 'zt-bad:all'}}", true), "b: would_change intended")
+	r := h.run("b: {pkg.installed: {name: 'zt-bad:all'}}", false)
+	h.wants(r, "b: failed intended")
+	if c := r.States[0].Changes; len(c) > 0 {
+		t.Errorf("the changes are %+v", c)
+	}
+	// The plain name removes all architectures, a full name one.
+	half()
+	h.step("p: {pkg.installed: {names: ['"+native+"', '"+other+"']}}", "p: changed intended")
+	h.step("p: {pkg.removed: {name: '"+native+"'}}", "p: changed intended")
+	h.step("p: {pkg.installed: {name: '"+native+"'}}\nq: {pkg.installed: {name: '"+other+"'}}", "p: changed intended", "q: unchanged")
+	h.step("p: {pkg.removed: {name: zt-arch}}", "p: changed intended")
+	sh(t, "dpkg --purge zt-bad; dpkg --remove-architecture %s; apt-get -qq update", foreign)
 }
 
 func TestInHostARepository(t *testing.T) {

@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/seed-c01c3da5/zester/peel/state/service"
 )
 
 // unit writes a unit that counts its starts and reloads in /run/zt.NAME.
@@ -294,5 +297,44 @@ func TestInHostWarningsOfServices(t *testing.T) {
 		if out, _ := exec.Command("systemctl", "is-enabled", "own").Output(); strings.TrimSpace(string(out)) != function {
 			t.Errorf("systemctl says %s", out)
 		}
+	}
+}
+
+// TestInHostATimer: who starts a unit is part of its status, and daemon-reload is predicted as often as it is made.
+func TestInHostATimer(t *testing.T) {
+	needsSystemd(t)
+	h := newHost(t)
+	unit(t, "zt-back", "Type=oneshot")
+	sh(t, "sed -i 's/sleep infinity/true/' /etc/systemd/system/zt-back.service")
+	must(t, os.WriteFile("/etc/systemd/system/zt-back.timer", []byte("[Timer]\nOnCalendar=yearly\n[Install]\nWantedBy=timers.target\n"), 0o644))
+	t.Cleanup(func() {
+		sh(t, "systemctl disable -q --now zt-back.timer; rm -f /etc/systemd/system/zt-back.timer; systemctl daemon-reload")
+	})
+	h.step("t: {service.running: {name: zt-back.timer, enable: true}}", "t: changed intended")
+	u, err := service.Status(t.Context(), "zt-back")
+	if err != nil || !slices.Equal(u.TriggeredBy, []string{"zt-back.timer"}) || u.Active != "inactive" {
+		t.Errorf("%+v, %v", u, err)
+	}
+
+	// Three units whose files changed need one daemon-reload.
+	var text string
+	for _, name := range []string{"zt-r1", "zt-r2", "zt-r3"} {
+		unit(t, name, "")
+		text += name + ": {service.running: {}}\n"
+	}
+	sh(t, "systemctl daemon-reload")
+	h.run(text, false)
+	sh(t, "for i in 1 2 3; do echo '#' >> /etc/systemd/system/zt-r$i.service; done")
+	reloads := func(r *Result) (n int) {
+		for _, o := range r.States {
+			for _, c := range o.Changes {
+				n += map[bool]int{true: 1}[c.Do == "daemon-reload"]
+			}
+		}
+		return n
+	}
+	predicted := reloads(h.run(text, true))
+	if made := reloads(h.run(text, false)); predicted != 1 || made != 1 {
+		t.Errorf("daemon-reload is predicted %d times and made %d times", predicted, made)
 	}
 }

@@ -7,7 +7,8 @@
 // Guarantees:
 //   - A run uses one document from its beginning to its end: the newest when the runs before it have ended.
 //   - Arguments that are wrong run nothing.
-//   - The newest [keptHighstateRuns] results are on the disk, whole, in files that the peel's user alone can read.
+//   - The newest [keptHighstateRuns] results are on the disk, whole, in files that the peel's user alone can read. A
+//     function that is called by itself returns its result, which is not stored.
 //   - Results have a placeholder in the place of each secret before they are stored or returned.
 //
 // Known gap: package mask says which forms of a secret it does not find.
@@ -210,10 +211,13 @@ func (f *Functions) run(ctx context.Context, call module.Call, test, full bool,
 	}
 	f.makeLater(call, result.Own)
 	result = masked(result, m)
+	if q.Apart { // who called the function has the result
+		return returned(result, full)
+	}
 	if err := f.runs.store(result); err != nil {
 		f.o.Log.Error("result of a run of states not stored", "err", err)
 	}
-	if f.o.Report != nil && !q.Apart {
+	if f.o.Report != nil {
 		f.o.Report(result, q.Whole)
 	}
 	return returned(result, full)

@@ -56,10 +56,12 @@ type Outcome struct {
 	Result   Verdict          `json:"result"`
 	Reason   Reason           `json:"reason,omitempty"`
 	Cause    Cause            `json:"cause,omitempty"`
-	Changes  []host.Change    `json:"changes,omitempty"`
+	Changes  []host.Change    `json:"changes,omitempty"` // that were made, or would be
 	Comment  string           `json:"comment,omitempty"` // an error, or output of a command
 	Duration time.Duration    `json:"duration_ns"`
 	Origin   *settings.Origin `json:"origin,omitempty"`
+
+	tried []host.Change // that a step failed to make, or made in part
 }
 
 // Counts are how many states have each verdict. All verdicts are in it.

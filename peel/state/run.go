@@ -260,22 +260,21 @@ func (x *run) broken(b state.Broken) *Outcome {
 // attempts runs a state until it succeeds or has no attempts left.
 func (x *run) attempts(ctx context.Context, s *state.State, o *Outcome) {
 	defer func() { x.again = false }()
-	var changes []host.Change // of all attempts, each once
+	var changes, tried []host.Change // of all attempts, each once
 	for attempt := 1; ; attempt++ {
 		x.again = attempt > 1
 		before := o.Comment // of the attempt that failed
 		x.once(ctx, s, o)
-		for _, c := range o.Changes {
-			if !slices.Contains(changes, c) {
-				changes = append(changes, c)
-			}
+		changes = addChanges(changes, o.Changes)
+		if o.Result == Unchanged || o.Result == Changed {
+			changes = addChanges(changes, tried) // they were made after all: nothing is missing
 		}
+		tried = addChanges(tried, o.tried)
 		o.Changes = changes
 		switch {
-		case len(changes) == 0:
-		case o.Result == Unchanged:
+		case o.Result == Unchanged && len(changes) > 0:
 			o.Result = Changed
-		case o.Result == Skipped:
+		case o.Result == Skipped && len(changes)+len(tried) > 0:
 			o.Result, o.Reason = Failed, ""
 		}
 		if before != "" && ctx.Err() != nil && (o.Result == Failed || o.Result == Skipped) {
@@ -293,6 +292,16 @@ func (x *run) attempts(ctx context.Context, s *state.State, o *Outcome) {
 			return
 		}
 	}
+}
+
+// addChanges adds changes to those of earlier attempts, unless these have done the same.
+func addChanges(all, more []host.Change) []host.Change {
+	for _, c := range more {
+		if !slices.ContainsFunc(all, func(a host.Change) bool { return a.Do == c.Do && a.What == c.What }) {
+			all = append(all, c)
+		}
+	}
+	return all
 }
 
 // afterCancel is how long the step under way may go on after the run was canceled. States of packages may finish.
@@ -345,7 +354,7 @@ func (x *run) once(run context.Context, s *state.State, o *Outcome) {
 	var unknown *host.UnknownError
 	switch {
 	case err == nil:
-	case run.Err() != nil && len(o.Changes) == 0:
+	case run.Err() != nil && len(o.Changes)+len(o.tried) == 0:
 		o.Result, o.Reason = Skipped, Canceled
 		if !errors.Is(err, context.Cause(run)) {
 			o.Comment = err.Error()

@@ -321,13 +321,52 @@ func TestATryThatFailsIsNotForgotten(t *testing.T) {
 		h := newHost(t)
 		r := h.run(c.text, false)
 		h.wants(r, c.want)
-		if o := r.States[0]; len(o.Changes) == 0 {
-			t.Errorf("%s: no changes: %+v", c.name, o)
+		made := 0
+		if c.want == "a: changed intended" {
+			made = 2 // the directory, and the file that the failed attempt left
+		}
+		if o := r.States[0]; len(o.Changes) != made {
+			t.Errorf("%s: %d changes, want %d: %+v", c.name, len(o.Changes), made, o)
 		}
 		if want := "x\nx\n"; c.want != "a: changed intended" && h.read("n") != want {
 			t.Errorf("%s: the command ran %q", c.name, h.read("n"))
 		}
 	}
+}
+
+// Only what was done is a change. What a step failed to do is in the comment.
+func TestAFailedStepIsNoChange(t *testing.T) {
+	for text, want := range map[string]string{
+		"a: {cmd.run: {command: 'exit 3'}}":                                                        "",
+		"a: {cmd.run: {command: exec sleep 60}, timeout: 50ms}":                                    "",
+		"a: {file.managed: {path: DIR/d/e/f, content: x, makedirs: true, check: ['false', '{}']}}": "create d, create e",
+		"a: {file.managed: {path: DIR/d/f, content: x, makedirs: true, check: ['false', '{}']}, " +
+			"retry: {attempts: 2, interval: 1ms}}": "create d",
+	} {
+		h := newHost(t)
+		r := h.run(text, false)
+		h.wants(r, "a: failed intended")
+		var made []string
+		for _, c := range r.States[0].Changes {
+			made = append(made, c.Do+" "+filepath.Base(c.What))
+		}
+		if got := strings.Join(made, ", "); got != want || r.States[0].Comment == "" {
+			t.Errorf("%s made %q, want %q, with the comment %q", text, got, want, r.States[0].Comment)
+		}
+	}
+}
+
+// A run that is canceled while a command runs has a result of the command, though it made no change.
+func TestACanceledCommandHasFailed(t *testing.T) {
+	h := newHost(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	h.r.o.Exec = func(context.Context, Command) (Ended, error) {
+		cancel()
+		return Ended{Code: 1}, nil
+	}
+	r, err := h.r.Run(ctx, Request{Set: h.set("a: {cmd.run: {command: x}}\nb: {cmd.run: {command: x}}")})
+	must(t, err)
+	h.wants(r, "a: failed intended", "b: skipped canceled")
 }
 
 func TestStatesHaveLimitsByDefault(t *testing.T) {

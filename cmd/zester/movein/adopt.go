@@ -32,6 +32,20 @@ type LiveUnit struct {
 	Load    string `json:"load"`
 	Active  string `json:"active"`
 	Enabled string `json:"enabled"`
+	// the timers, sockets and paths that start it
+	TriggeredBy []string `json:"triggered_by"`
+}
+
+// Starter returns the unit whose state says how this one runs, empty if it is its own. A unit that a timer starts has
+// done its work in between, and one that does not run may wait for a socket. A state service.dead would be wrong.
+func (u LiveUnit) Starter() string {
+	for _, name := range u.TriggeredBy {
+		isIdle := u.Active == "inactive" || u.Active == "failed"
+		if u.Enabled != "enabled" && u.Load != "masked" && (isIdle || strings.HasSuffix(name, ".timer")) {
+			return name
+		}
+	}
+	return ""
 }
 
 // An Adopted is a state that a host fulfils.
@@ -90,7 +104,7 @@ func AdoptPackage(host, name, version string) (Adopted, error) {
 	return s, s.check()
 }
 
-// AdoptUnit returns the state of a unit of systemd, as it runs and starts at boot.
+// AdoptUnit returns the state of a unit of systemd, as it runs and starts at boot. Of a unit with a starter adopt that.
 func AdoptUnit(host string, u LiveUnit) (Adopted, error) {
 	s := Adopted{ID: u.Name, args: &yaml.Node{Kind: yaml.MappingNode}}
 	isRunning := u.Active == "active" || u.Active == "reloading"

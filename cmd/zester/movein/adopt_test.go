@@ -125,3 +125,37 @@ func TestWhatAHostDoesNotHaveIsNotAdopted(t *testing.T) {
 		}
 	}
 }
+
+// What a timer starts is dead most of the time, and what a socket starts until somebody calls: adopt takes what starts it.
+func TestAUnitThatAnotherStartsIsNeverAdoptedAsDead(t *testing.T) {
+	t.Parallel()
+	timer, socket := []string{"backup.timer"}, []string{"a.path", "a.socket"}
+	for _, c := range []struct {
+		unit LiveUnit
+		want string
+	}{
+		{LiveUnit{Load: "loaded", Active: "inactive", Enabled: "static", TriggeredBy: timer}, "backup.timer"},
+		{LiveUnit{Load: "loaded", Active: "inactive", Enabled: "disabled", TriggeredBy: timer}, "backup.timer"},
+		{LiveUnit{Load: "loaded", Active: "failed", Enabled: "disabled", TriggeredBy: timer}, "backup.timer"},
+		{LiveUnit{Load: "loaded", Active: "activating", Enabled: "static", TriggeredBy: timer}, "backup.timer"},
+		{LiveUnit{Load: "loaded", Active: "active", Enabled: "disabled", TriggeredBy: timer}, "backup.timer"},
+		{LiveUnit{Load: "loaded", Active: "inactive", Enabled: "enabled", TriggeredBy: timer}, ""},
+		{LiveUnit{Load: "loaded", Active: "inactive", Enabled: "static", TriggeredBy: socket}, "a.path"},
+		{LiveUnit{Load: "loaded", Active: "active", Enabled: "static", TriggeredBy: socket}, ""},
+		{LiveUnit{Load: "masked", Active: "inactive", Enabled: "masked", TriggeredBy: timer}, ""},
+		{LiveUnit{Load: "loaded", Active: "inactive", Enabled: "disabled"}, ""},
+	} {
+		c.unit.Name = "backup.service"
+		if got := c.unit.Starter(); got != c.want {
+			t.Errorf("%+v: the starter is %q, want %q", c.unit, got, c.want)
+		}
+		s, err := AdoptUnit("a", c.unit)
+		if err == nil && s.Function == "service.dead" && c.want == "" && c.unit.TriggeredBy != nil && c.unit.Load != "masked" {
+			t.Errorf("%+v is adopted as dead", c.unit)
+		}
+	}
+	s, err := AdoptUnit("a", LiveUnit{Name: "backup.timer", Load: "loaded", Active: "active", Enabled: "enabled"})
+	if err != nil || s.Function != "service.running" || s.ID != "backup.timer" {
+		t.Errorf("%+v, %v", s, err)
+	}
+}

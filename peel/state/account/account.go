@@ -13,6 +13,7 @@ package account
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -269,19 +270,9 @@ func join(w *host.World, user string, groups []string) {
 func change(ctx context.Context, w *host.World, a *state.UserPresent, u host.User,
 	groups []string,
 ) (steps []host.Step, err error) {
-	set := func(do, before, after string, effect func(u *host.User), argv ...string) {
-		if before == after {
-			return
-		}
-		steps = append(steps, step(host.Change{Do: do, What: a.Name, Before: before, After: after},
-			func(w *host.World) {
-				now, _ := w.User(ctx, a.Name)
-				effect(&now)
-				w.SetUser(now)
-			}, slices.Concat([]string{"usermod"}, argv, []string{"--", a.Name})...))
-	}
+	uid, gid, comment := u.UID, u.GID, u.Comment
 	if a.UID != nil {
-		set("uid", id(u.UID), id(*a.UID), func(u *host.User) { u.UID = *a.UID }, "--uid", id(*a.UID))
+		uid = *a.UID
 	}
 	if a.Group != "" {
 		g, err := w.Group(ctx, a.Group)
@@ -291,20 +282,32 @@ func change(ctx context.Context, w *host.World, a *state.UserPresent, u host.Use
 		if !g.Exists {
 			return nil, w.Lacks("there is no group %q on this host", a.Group)
 		}
-		set("gid", id(u.GID), id(g.GID), func(u *host.User) { u.GID = g.GID }, "--gid", id(g.GID))
-	}
-	if len(groups) > 0 {
-		names := strings.Join(groups, ",")
-		set("groups", "", names, func(*host.User) { join(w, a.Name, groups) }, "--append", "--groups", names)
-	}
-	if a.Home != "" {
-		set("home", u.Home, a.Home, func(u *host.User) { u.Home = a.Home }, "--home", a.Home)
-	}
-	if a.Shell != "" {
-		set("shell", u.Shell, a.Shell, func(u *host.User) { u.Shell = a.Shell }, "--shell", a.Shell)
+		gid = g.GID
 	}
 	if a.Comment != nil {
-		set("comment", u.Comment, *a.Comment, func(u *host.User) { u.Comment = *a.Comment }, "--comment", *a.Comment)
+		comment = *a.Comment
+	}
+	home, shell := cmp.Or(a.Home, u.Home), cmp.Or(a.Shell, u.Shell)
+	for _, f := range []struct {
+		do, flag, now, want string
+		effect              func(u *host.User)
+	}{
+		{"uid", "--uid", id(u.UID), id(uid), func(u *host.User) { u.UID = uid }},
+		{"gid", "--gid", id(u.GID), id(gid), func(u *host.User) { u.GID = gid }},
+		{"groups", "-aG", "", strings.Join(groups, ","), func(*host.User) { join(w, a.Name, groups) }},
+		{"home", "--home", u.Home, home, func(u *host.User) { u.Home = home }},
+		{"shell", "--shell", u.Shell, shell, func(u *host.User) { u.Shell = shell }},
+		{"comment", "--comment", u.Comment, comment, func(u *host.User) { u.Comment = comment }},
+	} {
+		if f.now == f.want {
+			continue
+		}
+		steps = append(steps, step(host.Change{Do: f.do, What: a.Name, Before: f.now, After: f.want},
+			func(w *host.World) {
+				now, _ := w.User(ctx, a.Name)
+				f.effect(&now)
+				w.SetUser(now)
+			}, "usermod", f.flag, f.want, "--", a.Name))
 	}
 	return steps, nil
 }

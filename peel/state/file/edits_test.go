@@ -205,3 +205,20 @@ func TestTemplatesOfATreeHaveVars(t *testing.T) {
 		t.Errorf("the file has %q", got)
 	}
 }
+
+// A file over the limit is not edited, and the error says what does it.
+func TestALargeFileIsNotEdited(t *testing.T) {
+	dir := temp(t)
+	put(t, dir+"/f", "")
+	must(t, os.Truncate(dir+"/f", MaxFile+1))
+	for _, args := range []string{
+		"file.line: {path: DIR/f, line: x}", "file.block: {path: DIR/f, content: x}",
+		"file.replace: {path: DIR/f, pattern: x, repl: y}",
+	} {
+		_, err := planOf(t, "f: {"+strings.ReplaceAll(args, "DIR", dir)+"}", noFiles)(host.New())
+		const want = "/f has 8388609 bytes, and files of at most 8388608 bytes are edited; replace it with file.managed"
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", args, err)
+		}
+	}
+}

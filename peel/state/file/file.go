@@ -283,7 +283,8 @@ func (f *wanted) plan(w *host.World, info safefs.Info, mode uint32) ([]host.Step
 	if info.Kind == safefs.Absent {
 		change.Do = "create"
 	}
-	if f.diff && !isLarge && !f.secret && readable(info) && want.Mode&0o004 != 0 && w.MayShow(old, f.content) {
+	isPublic := readable(info) && want.Mode&0o004 != 0 && !f.secret
+	if f.diff && !isLarge && isPublic && w.MayShow(old, f.content) && w.IsOpen(f.path) {
 		change.Diff = diff(f.path, old, f.content)
 	}
 	return []host.Step{{

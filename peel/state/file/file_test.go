@@ -98,6 +98,8 @@ func planOf(t *testing.T, text string, in Inputs) planner {
 			return Line(w, a)
 		case *state.FileBlock:
 			return Block(t.Context(), w, a, in)
+		case *state.FileReplace:
+			return Replace(w, a)
 		}
 		t.Fatalf("%T", s.Args)
 		return nil, nil
@@ -239,8 +241,26 @@ func TestTemplatesGetSettingsFactsAndVars(t *testing.T) {
 	}
 }
 
+// public returns a directory that every user gets to.
+func public(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/tmp", "zester-test-")
+	must(t, err)
+	t.Cleanup(func() { must(t, os.RemoveAll(dir)) })
+	must(t, os.Chmod(dir, 0o755))
+	return dir
+}
+
 func TestDiffsShowNothingThatOthersMayNotRead(t *testing.T) {
-	dir := temp(t)
+	dir := public(t)
+	for _, below := range []string{"/private", "/private/d", "/public"} {
+		must(t, os.Mkdir(dir+below, 0o755))
+	}
+	must(t, os.Chmod(dir+"/private", 0o700))
+	must(t, os.Symlink("private/d", dir+"/in"))
+	must(t, os.Symlink("../../public", dir+"/private/d/out"))
+	put(t, dir+"/private/d/f", "one\n")
+	put(t, dir+"/public/f", "one\n")
 	put(t, dir+"/open", "one\ntwo\n")
 	put(t, dir+"/closed", "one\n")
 	must(t, os.Chmod(dir+"/closed", 0o600))
@@ -256,6 +276,12 @@ func TestDiffsShowNothingThatOthersMayNotRead(t *testing.T) {
 		"f: {file.managed: {path: " + dir + "/closed, content: x, mode: '0644'}}":                 "", // was
 		"f: {file.managed: {path: " + dir + "/open, source: files/x}}":                            "", // is secret
 		"f: {file.managed: {path: " + dir + "/binary, content: x}}":                               "",
+		"f: {file.managed: {path: " + dir + "/private/d/f, content: x}}":                          "",
+		"f: {file.managed: {path: " + dir + "/private/d/new, content: x}}":                        "",
+		"f: {file.line: {path: " + dir + "/private/d/f, line: x}}":                                "",
+		"f: {file.managed: {path: " + dir + "/in/f, content: x}}":                                 "",
+		"f: {file.managed: {path: " + dir + "/private/d/out/f, content: x}}":                      "-one\n+x\n",
+		"f: {file.line: {path: " + dir + "/public/f, line: x}}":                                   " one\n+x\n",
 		"f: {file.managed: {path: " + dir + "/long, content: '" + strings.Repeat("b ", 3) + "'}}": "",
 	} {
 		steps, err := planOf(t, text, secret)(host.New())
@@ -416,6 +442,19 @@ func TestLinesAndBlocksAreChecked(t *testing.T) {
 		}
 		if err := steps[0].Apply(t.Context()); err == nil || get(t, dir+"/f") != "good\n" {
 			t.Errorf("%s: %v, the file is %q", args, err, get(t, dir+"/f"))
+		}
+	}
+}
+
+// A directory that is planned is closed too.
+func TestNoDiffBelowAPlannedDirectory(t *testing.T) {
+	dir := public(t)
+	for mode, shown := range map[uint32]bool{0o755: true, 0o750: false, 0o711: true} {
+		w := host.New()
+		w.NewDirectory(dir+"/d", safefs.Info{Kind: safefs.Directory, Mode: mode})
+		steps, err := planOf(t, "f: {file.managed: {path: "+dir+"/d/f, content: x}}", noFiles)(w)
+		if err != nil || len(steps) != 1 || (steps[0].Diff != "") != shown {
+			t.Errorf("%o: %v, %v", mode, asJSON(steps), err)
 		}
 	}
 }
@@ -675,7 +714,7 @@ func TestAFileWithASecretIsOpenToOthersOnlyByAMode(t *testing.T) {
 		"f: {file.block: {path: FILE, content: hunter2, mode: '0604'}}":                          {ownSecret, "0604", "0604"},
 		"f: {file.block: {path: FILE, content: open}}":                                           {in, "0644", "0644"},
 	} {
-		dir := temp(t)
+		dir := public(t)
 		name := dir + "/f"
 		plan := planOf(t, strings.ReplaceAll(text, "FILE", name), c.in)
 		steps, err := plan(host.New())

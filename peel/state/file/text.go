@@ -20,6 +20,10 @@ import (
 // errNoText: file.line and file.block change text only.
 var errNoText = errors.New("the file is not UTF-8 text, and only lines in ASCII can be put into text of another kind")
 
+// tooLarge is the format of the error about a file that is not edited, because a plan holds its text several times.
+const tooLarge = "%s has %d bytes, and files of at most %d bytes are edited; " +
+	"replace it with file.managed, or edit it with cmd.run, for example with sed -i and a guard"
+
 // edit plans a new text of the file f, as [newText] does. The directory of the file must be there.
 func edit(w *host.World, f wanted, change func(lines []string) ([]string, error)) ([]host.Step, error) {
 	steps, err := newText(w, f, 0o644, change)
@@ -44,6 +48,9 @@ func newText(w *host.World, f wanted, mode uint32, change func(lines []string) (
 	switch info.Kind {
 	case safefs.Absent:
 	case safefs.File:
+		if info.Size > MaxFile {
+			return nil, fmt.Errorf(tooLarge, name, info.Size, MaxFile)
+		}
 		if old, err = w.Read(name, MaxFile); err != nil {
 			return nil, err
 		}

@@ -328,6 +328,19 @@ func (w *World) stat(name string) (safefs.Info, error) {
 	return info, w.known(name, info.Kind != safefs.Absent)
 }
 
+// IsOpen reports whether every user gets to the directory of a path.
+func (w *World) IsOpen(name string) bool {
+	place, err := w.resolve(name)
+	for err == nil && place != "/" {
+		place = path.Dir(place)
+		var dir safefs.Info
+		if dir, err = w.stat(place); dir.Kind == safefs.Directory && dir.Mode&0o001 == 0 {
+			return false
+		}
+	}
+	return err == nil
+}
+
 // onHost describes a file of the host.
 func (w *World) onHost(name string) (safefs.Info, error) {
 	d, base, err := w.Links.Parent(name)

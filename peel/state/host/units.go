@@ -11,14 +11,15 @@ import (
 
 // A Unit is a unit of systemd. The words of its states are those of systemctl show.
 type Unit struct {
-	Name        string   `json:"name"`    // with its type, such as nginx.service
-	Load        string   `json:"load"`    // loaded, not-found, masked, …
-	Active      string   `json:"active"`  // active, inactive, failed, activating, …
-	Sub         string   `json:"sub"`     // running, exited, dead, …
-	Enabled     string   `json:"enabled"` // enabled, disabled, static, masked, …; empty: there is no file
-	Fragment    string   `json:"-"`       // the path of its file
-	DropIns     []string `json:"-"`       // the paths of the files that change it
-	NeedsReload bool     `json:"-"`       // a file of it changed since systemd read it
+	Name        string   `json:"name"`                   // with its type, such as nginx.service
+	Load        string   `json:"load"`                   // loaded, not-found, masked, …
+	Active      string   `json:"active"`                 // active, inactive, failed, activating, …
+	Sub         string   `json:"sub"`                    // running, exited, dead, …
+	Enabled     string   `json:"enabled"`                // enabled, disabled, static, …; empty: there is no file
+	TriggeredBy []string `json:"triggered_by,omitempty"` // the timers, sockets and paths that start it
+	Fragment    string   `json:"-"`                      // the path of its file
+	DropIns     []string `json:"-"`                      // the paths of the files that change it
+	NeedsReload bool     `json:"-"`                      // a file of it changed since systemd read it
 	CanReload   bool     `json:"-"`
 	Stamp       string   `json:"-"` // a new one after each start, stop, restart and reload
 	Ends        bool     `json:"-"` // it is of type oneshot and does not remain: it is never up after its work

@@ -118,9 +118,17 @@ func (i *inventory) addPackage(p dpkgPackage) {
 	case strings.HasSuffix(p.status, " config-files"):
 		i.leftover[p.name] = true
 	case strings.HasSuffix(p.status, " installed"):
-		i.add(p.name, p.name+":"+p.arch, p.version)
-		i.provide(p.provides)
+		i.addInstalled(p.name, p.arch, p.version, p.provides)
 	}
+}
+
+// addInstalled adds an installed package. That of dpkg itself says which architecture the host has.
+func (i *inventory) addInstalled(name, arch, version, provides string) {
+	if name == "dpkg" {
+		i.native = arch
+	}
+	i.add(name, name+":"+arch, version)
+	i.provide(provides)
 }
 
 // provide adds the names of a list such as "editor, awk (= 1.3)".
@@ -148,8 +156,7 @@ func askDpkg(ctx context.Context) (*inventory, error) {
 		if len(f) != 5 || f[0] != "installed" {
 			continue
 		}
-		i.add(f[1], f[1]+":"+f[2], f[3])
-		i.provide(f[4])
+		i.addInstalled(f[1], f[2], f[3], f[4])
 	}
 	return i, lines.Err()
 }

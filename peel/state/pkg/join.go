@@ -69,7 +69,7 @@ func (m *Manager) Join(ctx context.Context, states []state.Arguments) (pending [
 			return nil // planned alone, each state gives the error or the warning
 		}
 		pending = append(pending, args)
-		all.verb, all.removals = t.verb, t.removals
+		all.verb, all.removals, all.native = t.verb, t.removals, t.native
 		for _, p := range t.packages {
 			if !slices.Contains(all.packages, p) { // two states may name one package
 				all.packages = append(all.packages, p)

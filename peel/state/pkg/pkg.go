@@ -55,6 +55,7 @@ type inventory struct {
 	qualified map[string]bool   // names with architecture
 	provided  map[string]bool   // names that installed packages provide
 	leftover  map[string]bool   // packages that are removed and have configuration files
+	native    string            // the architecture that apt-get leaves out of names
 }
 
 func newInventory() *inventory {
@@ -70,11 +71,29 @@ func (i *inventory) add(name, qualified, version string) {
 	i.qualified[qualified] = true
 }
 
+// architectures returns the names that remove a package with all its architectures. They name the architectures if the
+// package has another one than the host.
+func (i *inventory) architectures(name string) (all []string) {
+	isForeign := false
+	for qualified := range i.qualified {
+		if arch, ok := strings.CutPrefix(qualified, name+":"); ok {
+			all = append(all, qualified)
+			isForeign = isForeign || arch != i.native && arch != "all"
+		}
+	}
+	if !isForeign {
+		return []string{name}
+	}
+	slices.Sort(all)
+	return all
+}
+
 // A transaction is what the package manager is asked for.
 type transaction struct {
 	verb     string // install, latest, remove or purge
 	packages []wanted
-	removals bool // packages that are not named may be removed
+	removals bool   // packages that are not named may be removed
+	native   string // as of the inventory
 }
 
 // A wanted package has a version if one is named.
@@ -88,11 +107,12 @@ func (t transaction) names() []string {
 	return names
 }
 
-// has reports whether the transaction names a package, with its architecture or without.
+// has reports whether the transaction names the package of an effect. The effect names an architecture only if the host
+// has another one; the transaction may name any.
 func (t transaction) has(name string) bool {
 	return slices.ContainsFunc(t.packages, func(p wanted) bool {
-		plain, _, _ := strings.Cut(p.name, ":")
-		return p.name == name || plain == name
+		plain, arch, _ := strings.Cut(p.name, ":")
+		return p.name == name || plain == name && (arch == t.native || arch == "all")
 	})
 }
 
@@ -174,7 +194,7 @@ func (m *Manager) version(name string) string {
 
 // missing returns the transaction that a state needs; one without packages if the state holds.
 func (m *Manager) missing(args state.Arguments) transaction {
-	t := transaction{}
+	t := transaction{native: m.now.native}
 	add := func(name, version string) { t.packages = append(t.packages, wanted{name, version}) }
 	switch a := args.(type) {
 	case *state.PkgInstalled:
@@ -200,7 +220,9 @@ func (m *Manager) missing(args state.Arguments) transaction {
 		for _, name := range (state.Packages{Name: a.Name, Names: a.Names}).All() {
 			_, planned := m.world.Package(name)
 			if m.version(name) != "" || a.Purge && m.now.leftover[name] && !planned {
-				add(name, "")
+				for _, each := range m.now.architectures(name) {
+					add(each, "")
+				}
 			}
 		}
 	}
@@ -257,6 +279,11 @@ func (m *Manager) holds(ctx context.Context, t transaction, effects []effect) bo
 		}
 	}
 	return true
+}
+
+// Made reports whether a package is as a change of it says.
+func (m *Manager) Made(ctx context.Context, c host.Change) bool {
+	return m.read(ctx) == nil && m.now.versions[c.What] == c.After
 }
 
 // freshen refreshes the lists of packages if the state needs that. In test mode it then is unknown. If a repository
@@ -333,10 +360,9 @@ func (m *Manager) effects(ctx context.Context, t transaction) ([]effect, error) 
 		return nil, fmt.Errorf("%w to %s %s, and gives no reason", errNothingToDo, t.verb,
 			strings.Join(t.names(), ", "))
 	}
-	effects = slices.DeleteFunc(effects, func(e effect) bool { // what planned steps do already
-		v, planned := m.world.Package(e.name)
-		return planned && v == e.to || e.setUp && !t.has(e.name)
-	})
+	if effects, err = m.own(t, effects); err != nil {
+		return nil, err
+	}
 	if err := t.refuse(effects); err != nil {
 		return nil, err
 	}
@@ -344,6 +370,26 @@ func (m *Manager) effects(ctx context.Context, t transaction) ([]effect, error) 
 		err = m.addFiles(ctx, effects)
 	}
 	return effects, err
+}
+
+// own returns the effects without those that planned steps have already, and without packages that are set up beside.
+func (m *Manager) own(t transaction, all []effect) (effects []effect, err error) {
+	beside := ""
+	for _, e := range all {
+		switch v, planned := m.world.Package(e.name); {
+		case planned && v == e.to:
+		case e.setUp && !t.has(e.name):
+			beside = e.name
+			continue
+		default:
+			effects = append(effects, e)
+		}
+		t.verb = "" // something is done
+	}
+	if beside != "" && (t.verb == "install" || t.verb == "remove" || t.verb == "purge") {
+		return nil, fmt.Errorf("%w but set up %s, which the state does not name", errNothingToDo, beside)
+	}
+	return effects, nil
 }
 
 // refuse returns an error if packages would be removed that the transaction does not name.

@@ -12,7 +12,7 @@ import (
 
 // properties are what a plan needs of a unit.
 const properties = "LoadState,ActiveState,SubState,UnitFileState,FragmentPath,DropInPaths,NeedDaemonReload," +
-	"CanReload,InvocationID,StateChangeTimestampMonotonic,Type,RemainAfterExit,Result"
+	"CanReload,InvocationID,StateChangeTimestampMonotonic,Type,RemainAfterExit,Result,TriggeredBy"
 
 // show asks systemd for units.
 func show(ctx context.Context, names []string) (map[string]host.Unit, error) {
@@ -55,6 +55,7 @@ func parseShow(out string, names []string) (map[string]host.Unit, error) {
 		units[name] = host.Unit{
 			Name: name, Load: p["LoadState"], Active: p["ActiveState"], Sub: p["SubState"], Enabled: p["UnitFileState"],
 			Fragment: p["FragmentPath"], DropIns: strings.Fields(p["DropInPaths"]),
+			TriggeredBy: strings.Fields(p["TriggeredBy"]),
 			NeedsReload: p["NeedDaemonReload"] == "yes", CanReload: p["CanReload"] == "yes",
 			Stamp:    p["InvocationID"] + " " + p["StateChangeTimestampMonotonic"],
 			Ends:     p["Type"] == "oneshot" && p["RemainAfterExit"] != "yes",

@@ -15,6 +15,7 @@ DropInPaths=/etc/systemd/system/cron.service.d/a.conf /etc/systemd/system/cron.s
 UnitFileState=enabled
 NeedDaemonReload=yes
 CanReload=no
+TriggeredBy=cron.timer cron.path
 
 InvocationID=
 StateChangeTimestampMonotonic=0
@@ -32,10 +33,10 @@ func TestUnitsAreRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	u := units["cron.service"]
-	if !u.Exists() || !u.IsRunning() || !u.NeedsReload || u.CanReload || u.Enabled != "enabled" || len(u.DropIns) != 2 || invocation(u) != "5f3a4a5b9be54bb2a6ecbc4b92a3a2e4" {
+	if !u.Exists() || !u.IsRunning() || !u.NeedsReload || u.CanReload || u.Enabled != "enabled" || len(u.DropIns) != 2 || len(u.TriggeredBy) != 2 || invocation(u) != "5f3a4a5b9be54bb2a6ecbc4b92a3a2e4" {
 		t.Errorf("%+v", u)
 	}
-	if u := units["no.service"]; u.Exists() || u.IsRunning() || u.NeedsReload {
+	if u := units["no.service"]; u.Exists() || u.IsRunning() || u.NeedsReload || len(u.TriggeredBy) > 0 {
 		t.Errorf("%+v", u)
 	}
 	if _, err := parseShow(shown, []string{"cron.service"}); err == nil {
