@@ -79,11 +79,12 @@ func hasCause(kind verdict.Kind) bool {
 	}, kind)
 }
 
-// text returns a sentence about the commit that explains a problem, or about one that seems to and does not. It is
-// empty if no commit is known.
+// text returns a sentence about the commit that explains a problem, or about one that seems to and does not, and what
+// silent peels have in common. It is empty if neither is known.
 func (c *causes) text(s subject) string {
-	if f := c.of(s.kind, s.entry); f.Commit != "" {
+	f := c.of(s.kind, s.entry)
+	if f.Commit != "" {
 		return f.Text
 	}
-	return ""
+	return f.Common
 }

@@ -18,6 +18,8 @@ func TestAnAlertNamesTheCommit(t *testing.T) {
 		b.cause = func(kind verdict.Kind, entry string) cause.Finding {
 			asked[fmt.Sprint(kind, " ", entry)]++
 			switch entry {
+			case "":
+				return cause.Finding{Word: cause.None, Text: "common; no commit explains it", Common: "all 3 silent peels are in site:berlin"}
 			case "backup":
 				return cause.Finding{Word: cause.Likely, Commit: "9b1c8f0e", Text: "likely commit 9b1c8f0e by Ada: 7 of 7 runs failed with it, 0 of 89 without"}
 			case "long":
@@ -29,7 +31,8 @@ func TestAnAlertNamesTheCommit(t *testing.T) {
 		long := verdict.Problem{Kind: verdict.Failed, Entry: "long", Peel: "db-1", Text: strings.Repeat("x", 300)}
 		paused := verdict.Problem{Kind: verdict.Paused, Entry: "held", Peel: "db-1", Text: "3 failures in a row"}
 		bare := verdict.Problem{Kind: verdict.Failed, Entry: "bare", Peel: "db-1", Text: "exit status 1"}
-		b.trouble(append(failed("backup", "db-1", "db-2"), long, paused, bare)...)
+		away := verdict.Problem{Kind: verdict.NotReporting, Peel: "db-3", Text: "it is offline"}
+		b.trouble(append(failed("backup", "db-1", "db-2"), long, paused, bare, away)...)
 		b.after(62 * time.Second)
 		texts := map[string]string{}
 		for _, a := range b.list().Alerts {
@@ -38,6 +41,8 @@ func TestAnAlertNamesTheCommit(t *testing.T) {
 		for entry, want := range map[string]string{
 			"backup": "exit code 3; likely commit 9b1c8f0e by Ada: 7 of 7 runs failed with it, 0 of 89 without",
 			"bare":   "exit status 1",
+
+			"not_reporting": "it is offline; all 3 silent peels are in site:berlin",
 		} {
 			if texts[entry] != want {
 				t.Errorf("%s: %s, want %s", entry, texts[entry], want)

@@ -13,10 +13,15 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/audit"
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/worktree"
+	"github.com/seed-c01c3da5/zester/settings/policy"
+	"github.com/seed-c01c3da5/zester/settings/state"
 	"github.com/seed-c01c3da5/zester/settings/status"
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -193,6 +198,26 @@ note: ` + yaml(markedBy("setting")) + `
 		t.Fatalf("the bad commit is not refused: %+v, %v", s, err)
 	}
 	return []string{"failure", "author", "commit", "output", "reason", "claim", "assistant", "agent", "match", "silence", "entry", "setting", "browser", "fact", "stateerror"}
+}
+
+// Names that are no texts have a grammar, so that nobody can mark them: those of peels that ask to join, of people,
+// tokens and join tokens, of waves and of states.
+func TestNamesHaveNoMarkup(t *testing.T) {
+	for name, isGood := range map[string]bool{markedBy("name"): false, "good": true} {
+		_, peel := target.ParsePeelID(name)
+		waves := map[string]any{"waves": []any{map[string]any{"name": name, "peels": int64(1)}}}
+		_, wave := policy.ParsePolicy(strictyaml.FromValue("zester.yaml", waves))
+		states := map[string]any{name: map[string]any{"cmd.run": map[string]any{"command": "true"}}}
+		_, one := state.Parse(strictyaml.FromValue("all.yaml", states), state.Options{})
+		for what, err := range map[string]error{
+			"a peel": peel, "a wave": wave, "a state": one, "a token": credential.CheckTokenName(name),
+			"an operator": grants.CheckName(grants.RoleOperator, name), "a site": grants.CheckName(grants.RoleSite, name),
+		} {
+			if (err == nil) != isGood {
+				t.Errorf("%s with the name %s: %v", what, name, err)
+			}
+		}
+	}
 }
 
 // yaml quotes a text.

@@ -90,10 +90,17 @@ func (p *peel) arrivalOf(entry string, commit settings.Commit) (a arrival, known
 const maxCauses = 2
 
 // Cause returns which commit explains a problem of an entry, on all peels that have it; without an entry, which commit
-// explains that peels do not report. Ask [Table.Health] first. Runs are known by the hour, so a commit is likely once
-// an hour has passed with it. It waits while [maxCauses] others are computed. Reports are taken in meanwhile.
+// explains that peels do not report, and what these have in common. Ask [Table.Health] first. Runs are known by the
+// hour, so a commit is likely once an hour has passed with it. It waits while [maxCauses] others are computed. Reports
+// are taken in meanwhile.
 func (t *Table) Cause(kind verdict.Kind, entry string) cause.Finding {
-	return t.causeBy(cause.Of, kind, entry)
+	f := t.causeBy(cause.Of, kind, entry)
+	if kind == verdict.NotReporting {
+		if f.Common = t.common(); f.Common != "" {
+			f.Text = f.Common + "; " + f.Text
+		}
+	}
+	return f
 }
 
 // CauseOn is Cause for a problem that a peel has now, and returns since when it has it; zero: it does not. The error is

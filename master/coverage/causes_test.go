@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/seed-c01c3da5/zester/master/coverage/cause"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
 	"github.com/seed-c01c3da5/zester/peel"
@@ -202,6 +204,28 @@ func TestTheRevisionAfterWhichPeelsDoNotReport(t *testing.T) {
 		time.Sleep(5 * time.Minute)
 		t.problems(table, "not_reporting web-1", "not_reporting web-2")
 		t.wantCause(table.Cause(verdict.NotReporting, ""), cause.None, explained)
+	})
+}
+
+// Of five peels the three of a site are cut off.
+func TestWhatPeelsThatDoNotReportHaveInCommon(t *testing.T) {
+	bubble(t, func(t *rig) {
+		table, _ := t.master()
+		for id, site := range map[target.PeelID]string{"web-1": "berlin", "web-2": "berlin", "web-3": "berlin", "web-4": "paris", "web-5": "paris"} {
+			facts := target.Facts{"site": site, "ipv4": []any{"10.1.2." + string(id[4:])}, "long": strings.Repeat(site, 20)}
+			data, err := wire.Facts{Peel: id, Facts: facts, V: wire.Version}.Encode()
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.say(id, &nats.Msg{Subject: wire.Fact(id.Wire()), Data: data})
+			t.host(id, t.commit(id, "a", "a", "a")).runs("00:00", "00:01", true)
+		}
+		t.until("00:04", "web-4", "web-5")
+		t.wantCause(table.Cause(verdict.NotReporting, ""), cause.None,
+			"all 3 silent peels are in site:berlin, and none of 2 others is; "+explained)
+		if text := table.Cause(verdict.Failed, "backup").Common; text != "" {
+			t.Errorf("failures have %q in common", text)
+		}
 	})
 }
 

@@ -127,6 +127,17 @@ func (u *unpacker) next(list []join.Hour) []join.Hour {
 	return list
 }
 
+// skip passes over the hours of the next entry.
+func (u *unpacker) skip() {
+	for range u.number() {
+		u.number()
+		if u.number() > 1 {
+			u.number()
+		}
+		u.verdicts()
+	}
+}
+
 func (u *unpacker) verdicts() (h join.Hour) {
 	mask := u.number()
 	for i, n := range h.Numbers() {

@@ -151,14 +151,14 @@ func (t *Table) complete(now time.Time) int64 {
 // addPast adds the verdicts of hours before complete to rows, and returns the hours whose stored verdicts cannot be
 // read.
 func (t *Table) addPast(ctx context.Context, q Query, complete int64,
-	rows map[rowKey]Row,
+	rows map[rowKey]*Row,
 ) (unread []time.Time, err error) {
 	add := func(entry string, id target.PeelID, counts verdict.Counts) {
 		key := q.By.key(entry, id)
-		sum := rows[key]
-		sum.Entry, sum.Peel = key.entry, key.peel
-		sum.Counts.Add(counts)
-		rows[key] = sum
+		if rows[key] == nil {
+			rows[key] = &Row{Cell: Cell{Entry: key.entry, Peel: key.peel}}
+		}
+		rows[key].Counts.Add(counts)
 	}
 	hours, unread := t.summedPast(q, complete, func(_ int64, entry string, counts verdict.Counts) {
 		add(entry, "", counts)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/seed-c01c3da5/zester/master/coverage/join"
@@ -83,10 +84,14 @@ func (t *Table) Cells(q Query) ([]Cell, error) {
 	return cells, nil
 }
 
-func sorted(rows map[rowKey]Row) []Row {
-	return sorting.Values(maps.Values(rows), func(a, b Row) int {
+func sorted(rows map[rowKey]*Row) []Row {
+	list := slices.Grow([]Row(nil), len(rows))
+	for _, r := range sorting.Values(maps.Values(rows), func(a, b *Row) int {
 		return cmp.Or(cmp.Compare(a.Entry, b.Entry), cmp.Compare(a.Peel, b.Peel))
-	})
+	}) {
+		list = append(list, *r)
+	}
+	return list
 }
 
 // A rowKey identifies a row.
@@ -131,54 +136,72 @@ func (t *Table) Rows(ctx context.Context, q Query) (list []Row, unread []time.Ti
 }
 
 // present returns the rows of the table.
-func (t *Table) present(q Query) map[rowKey]Row {
+func (t *Table) present(q Query) map[rowKey]*Row {
 	if q.By == ByEntry && q.Peels == nil {
 		return t.summed(q)
 	}
-	now, connected, first := t.clock.now(), t.connected(), join.HourOf(q.Since)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	rows := map[rowKey]Row{}
+	rows := map[rowKey]*Row{}
+	first := join.HourOf(q.Since)
+	var hours []join.Hour
+	now, connected := t.clock.now(), t.connected()
 	for _, p := range t.selectedLocked(q.Peels) {
-		absent := 0
-		if p.hasSchedule() && t.absent(p, now, connected) {
-			absent = 1
-		}
-		tooks, place := unpackTook(p.lists.took, len(p.rows)), -1
-		p.hoursOf(func(r *row, hours []join.Hour) {
+		isAbsent := p.hasSchedule() && t.absent(p, now, connected)
+		verdicts, tooks := unpacker{p.hours}, unpacker{p.lists.took}
+		for i := range p.rows {
+			r, runs := &p.rows[i], tooks.took()
 			name := r.name.Value()
-			place++
 			if q.Entry != nil && !q.Entry(name) || q.By == ByEntry && !r.published {
-				return
+				verdicts.skip()
+				continue
 			}
 			key := q.By.key(name, p.id)
 			sum := rows[key]
-			sum.Entry, sum.Peel = key.entry, key.peel
-			if q.By == ByPeel && sum.Peels == 0 && absent == 0 {
-				sum.Disagrees, sum.From = t.disagrees(p, ""), at(int64(p.from))
+			if sum == nil {
+				sum = &Row{Cell: Cell{Entry: key.entry, Peel: key.peel}}
+				rows[key] = sum
 			}
-			if q.By == ByPeelAndEntry && absent == 0 {
-				sum.Disagrees = t.disagrees(p, name)
-			}
-			if q.By != ByPeel || sum.Peels == 0 {
-				sum.Peels++
-				sum.Absent += absent
-			}
+			t.addRow(sum, q.By, onPeel{p, r, isAbsent})
+			hours = verdicts.next(hours[:0])
 			for i := range hours {
 				if hours[i].Hour >= first {
 					sum.Counts.Add(hours[i].Counts)
 				}
 			}
-			if q.By == ByPeelAndEntry {
-				sum.describe(r)
-			}
 			if q.By != ByPeel {
-				tooks[place].addTo(&sum.Took)
+				runs.addTo(&sum.Took)
 			}
-			rows[key] = sum
-		})
+		}
 	}
 	return rows
+}
+
+// An onPeel is an entry on a peel.
+type onPeel struct {
+	p        *peel
+	r        *row
+	isAbsent bool // the peel does not report
+}
+
+// addRow adds to a row what is known of an entry on a peel, without its verdicts.
+func (t *Table) addRow(sum *Row, by By, on onPeel) {
+	switch {
+	case on.isAbsent:
+	case by == ByPeel && sum.Peels == 0:
+		sum.Disagrees, sum.From = t.disagrees(on.p, ""), at(int64(on.p.from))
+	case by == ByPeelAndEntry:
+		sum.Disagrees = t.disagrees(on.p, sum.Entry)
+	}
+	if by != ByPeel || sum.Peels == 0 {
+		sum.Peels++
+		if on.isAbsent {
+			sum.Absent++
+		}
+	}
+	if by == ByPeelAndEntry {
+		sum.describe(on.r)
+	}
 }
 
 // selectedLocked returns the peels of the table that are in a set, with their wire IDs; nil: all of them.

@@ -49,17 +49,17 @@ func (all *total) since(first int64) (sum verdict.Counts) {
 }
 
 // summed returns the rows by entry of all peels, from the sums.
-func (t *Table) summed(q Query) map[rowKey]Row {
+func (t *Table) summed(q Query) map[rowKey]*Row {
 	first := join.HourOf(q.Since)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	rows := make(map[rowKey]Row, len(t.totals))
+	rows := make(map[rowKey]*Row, len(t.totals))
 	for name, all := range t.totals {
 		if q.Entry != nil && !q.Entry(name) {
 			continue
 		}
 		key := ByEntry.key(name, "")
-		rows[key] = Row{Cell: Cell{Entry: name, Counts: all.since(first)}, Peels: all.peels}
+		rows[key] = &Row{Cell: Cell{Entry: name, Counts: all.since(first)}, Peels: all.peels}
 	}
 	return rows
 }

@@ -36,6 +36,17 @@ func BenchmarkRows(b *testing.B) {
 	}
 }
 
+// BenchmarkEntry is what the page of one entry asks of its peels.
+func BenchmarkEntry(b *testing.B) {
+	table := largeTable(b)
+	q := Query{Since: time.Now().Add(-24 * time.Hour), By: ByPeelAndEntry, Entry: func(name string) bool { return name == "entry-07" }}
+	for b.Loop() {
+		if rows := sorted(table.present(q)); len(rows) != fleetPeels {
+			b.Fatal(len(rows))
+		}
+	}
+}
+
 // BenchmarkHealth is what each step of the alerts takes beside the problems.
 func BenchmarkHealth(b *testing.B) {
 	table := largeTable(b)

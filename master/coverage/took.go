@@ -55,17 +55,23 @@ func packTook(list []took) (data []byte) {
 func unpackTook(data []byte, n int) []took {
 	list, u := make([]took, n), unpacker{data}
 	for i := range list {
-		mask := u.number()
-		for bound := range list[i].runs {
-			if mask&(1<<bound) > 0 {
-				list[i].runs[bound] = u.number()
-			}
-		}
-		if mask > 0 {
-			list[i].sum = time.Duration(u.number()) * time.Millisecond
-		}
+		list[i] = u.took()
 	}
 	return list
+}
+
+// took decodes the durations of the next row.
+func (u *unpacker) took() (t took) {
+	mask := u.number()
+	for bound := range t.runs {
+		if mask&(1<<bound) > 0 {
+			t.runs[bound] = u.number()
+		}
+	}
+	if mask > 0 {
+		t.sum = time.Duration(u.number()) * time.Millisecond
+	}
+	return t
 }
 
 // addTo adds the runs to those of other peels. Numbers that would overflow are left out: a peel may report any.

@@ -101,6 +101,8 @@ type Finding struct {
 	With    Share           `json:"with"`    // runs with the commit
 	Without Share           `json:"without"` // runs before it, and on peels that it did not reach
 	Text    string          `json:"text"`    // one line for people
+	// Common is what peels that do not report have in common, see [Common]; Text begins with it.
+	Common string `json:"-"`
 }
 
 // Of returns the cause of a problem: the first of the commits that is likely, else the first that is possible. The
