@@ -44,7 +44,7 @@ type OIDC struct {
 // OIDCRole gives the people of a group a role.
 type OIDCRole struct {
 	Group string `yaml:"group"`
-	Role  string `yaml:"role"` // operator or auditor
+	Role  string `yaml:"role"` // operator, auditor or member
 }
 
 // provider returns the provider at which people log in, or nil. It uses the certificates and the proxy of git.

@@ -303,8 +303,11 @@ const (
 	Anybody    Showing = "anybody"     // as for all callers: nothing in the reply is about peels
 )
 
-// verbs has each endpoint by noun and verb.
-var verbs = map[string]Showing{}
+// verbs has each endpoint by noun and verb, and routes those that programs can send over HTTP.
+var (
+	verbs  = map[string]Showing{}
+	routes = map[string]*Route{}
+)
 
 // endpoint returns an endpoint that changes something, and notes its verb for [Verbs].
 func endpoint[Q, A any](noun, verb string, route *Route) Endpoint[Q, A] {
@@ -314,6 +317,9 @@ func endpoint[Q, A any](noun, verb string, route *Route) Endpoint[Q, A] {
 // reading returns an endpoint that changes nothing.
 func reading[Q, A any](noun, verb string, shows Showing, route *Route) Endpoint[Q, A] {
 	verbs[noun+"."+verb] = shows
+	if route != nil {
+		routes[noun+"."+verb] = route
+	}
 	return Endpoint[Q, A]{Noun: noun, Verb: verb, HTTP: route, Shows: shows}
 }
 
@@ -326,6 +332,9 @@ func Showings() map[string]Showing {
 	maps.DeleteFunc(shown, func(_ string, s Showing) bool { return s == "" })
 	return shown
 }
+
+// RouteOf returns the route of a request; nil: it has none.
+func RouteOf(noun, verb string) *Route { return routes[noun+"."+verb] }
 
 // A Route says how programs send a request over HTTP.
 type Route struct {

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"fmt"
 	"net/url"
 	"strconv"
 	"strings"
@@ -190,6 +191,20 @@ func revokeUser(v *visit) (string, error) {
 	return "/system/access", err
 }
 
+// withdrawn takes back what waits for a second person and has a secret: the secret is in this request alone, so the
+// approval would make something that nobody can use. It returns other errors as they are.
+func (v *visit) withdrawn(err error, command string) error {
+	id, waits := api.HeldAs(err)
+	if !waits {
+		return err
+	}
+	if _, err := api.HoldReject.Ask(v.r.Context(), v.ask, api.HoldRequest{ID: id}); err != nil {
+		return fmt.Errorf("the action %s should be rejected, because nobody would see the secret: %w", id, err)
+	}
+	return conflict("this needs a second person, and a page cannot wait for one: nothing was done. "+
+		"%s waits, and then prints the secret", command)
+}
+
 // shownOnce makes the answer to a form show a secret, which is stored nowhere.
 func (v *visit) shownOnce(title, word, secret string) {
 	v.made = &page.Form{
@@ -259,7 +274,7 @@ func newToken(v *visit) (string, error) {
 	var text string
 	text, q.Hash = credential.NewSecret(q.Name)
 	if _, err := api.TokenCreate.Ask(v.r.Context(), v.ask, q); err != nil {
-		return "", err
+		return "", v.withdrawn(err, "zester auth token create")
 	}
 	v.shownOnce("The token "+q.Name+" is made", "token", text)
 	return "", nil
@@ -298,7 +313,7 @@ func newJoin(v *visit) (string, error) {
 	text, q.Hash = credential.NewSecret(q.Name)
 	a, err := api.JoinCreate.Ask(v.r.Context(), v.ask, q)
 	if err != nil {
-		return "", err
+		return "", v.withdrawn(err, "zester auth join-token create")
 	}
 	if a.Pin != "" {
 		text += "." + a.Pin

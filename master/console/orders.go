@@ -129,6 +129,10 @@ func (c *Console) carryOut(v *visit, o order) {
 		return
 	}
 	next, err := o.run(v)
+	if id, waits := api.HeldAs(err); waits {
+		c.held(v, o, id)
+		return
+	}
 	if err != nil {
 		c.o.Log.Info("order refused", "request", v.request, "user", v.session.User, "order", o.path, "err", err)
 		c.askFirst(v, o, err)
@@ -140,6 +144,20 @@ func (c *Console) carryOut(v *visit, o order) {
 		return
 	}
 	http.Redirect(v.w, v.r, next, http.StatusSeeOther)
+}
+
+// held answers an order that waits for a second person.
+func (c *Console) held(v *visit, o order, id api.HoldID) {
+	f := page.Form{
+		Title: "It waits for a second person", Back: "/approvals",
+		What: [][2]string{
+			{"nothing was done", "it is the action " + string(id)},
+			{"who decides", "somebody else who may do it, within 24 hours, below Approvals or with zester approve"},
+		},
+		Command: "zester approvals",
+	}
+	back := []page.Link{{Text: "Approvals", Href: f.Back}}
+	c.write(v, o.route(), &shown{title: f.Title, crumbs: back, body: page.Confirm(f), status: http.StatusAccepted})
 }
 
 // refuse answers an order that the session may not send.

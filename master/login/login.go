@@ -60,7 +60,7 @@ const (
 // A Rule gives the people of a group a role.
 type Rule struct {
 	Group string
-	Role  grants.Role // [grants.RoleOperator] or [grants.RoleAuditor]
+	Role  grants.Role // [grants.RoleOperator], [grants.RoleAuditor] or [grants.RoleMember]
 }
 
 // Options configure a provider. Issuer, ClientID, URL and Roles are required.
@@ -96,8 +96,8 @@ func (o Options) Check() error {
 		if r.Group == "" || len(r.Group) > maxGroup {
 			return fmt.Errorf("cannot give a role to the group %.300q: a group has 1 to %d bytes", r.Group, maxGroup)
 		}
-		if r.Role != grants.RoleOperator && r.Role != grants.RoleAuditor {
-			return fmt.Errorf("cannot give the group %q the role %q: it is operator or auditor", r.Group, r.Role)
+		if !slices.Contains([]grants.Role{grants.RoleOperator, grants.RoleAuditor, grants.RoleMember}, r.Role) {
+			return fmt.Errorf("cannot give the group %q the role %q: it is operator, auditor or member", r.Group, r.Role)
 		}
 	}
 	return nil

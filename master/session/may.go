@@ -26,26 +26,20 @@ func May(s *api.Session, noun, verb string) bool {
 	case slices.Contains(credentials, noun) && !wire.Reads(verb):
 		return false
 	}
-	return slices.ContainsFunc(s.Scopes, func(scope credential.Scope) bool {
-		return grants.May(roleFor(scope, noun, verb), noun, verb)
-	})
+	return slices.ContainsFunc(s.Scopes, func(scope credential.Scope) bool { return opens(scope, noun, verb) })
 }
 
-// roleFor returns the role as which the bearer of a scope sends a request; "": not at all.
-func roleFor(scope credential.Scope, noun, verb string) grants.Role {
-	switch scope {
-	case credential.ScopeAdmin:
-		return grants.RoleOperator
-	case credential.ScopeDispatch:
-		return grants.RoleLimited
-	case credential.ScopeSync:
-		if noun == "sync" || noun == "alert" {
-			return grants.RoleOperator
-		}
-	case credential.ScopeRead:
-		if wire.Reads(verb) {
-			return grants.RoleAuditor
-		}
+// opens reports whether a scope opens a request in the console: as it does over REST, where there is a route for it.
+// Over REST the scope dispatch shows the jobs that its token made, too; pages show jobs of all, and need the scope read.
+func opens(scope credential.Scope, noun, verb string) bool {
+	route := api.RouteOf(noun, verb)
+	switch {
+	case scope == credential.ScopeAdmin:
+		return grants.May(grants.RoleOperator, noun, verb)
+	case wire.Reads(verb) && scope != credential.ScopeRead:
+		return false
+	case route != nil:
+		return slices.Contains(route.Scopes, scope)
 	}
-	return ""
+	return scope == credential.ScopeRead && wire.Reads(verb) && grants.May(grants.RoleAuditor, noun, verb)
 }

@@ -9,25 +9,6 @@ import (
 )
 
 func TestRolesOfScopes(t *testing.T) {
-	for _, c := range []struct {
-		scope      credential.Scope
-		noun, verb string
-		want       grants.Role
-	}{
-		{credential.ScopeAdmin, "job", "cancel", grants.RoleOperator},
-		{credential.ScopeDispatch, "job", "cancel", grants.RoleLimited},
-		{credential.ScopeSync, "sync", "pause", grants.RoleOperator},
-		{credential.ScopeSync, "alert", "silence", grants.RoleOperator},
-		{credential.ScopeSync, "job", "list", ""},
-		{credential.ScopeRead, "job", "list", grants.RoleAuditor},
-		{credential.ScopeRead, "job", "cancel", ""},
-		{credential.ScopeMCP, "job", "list", ""},
-		{credential.ScopeMetrics, "job", "list", ""},
-	} {
-		if got := roleFor(c.scope, c.noun, c.verb); got != c.want {
-			t.Errorf("%s %s %s: %q, want %q", c.scope, c.noun, c.verb, got, c.want)
-		}
-	}
 	for want, scopes := range map[grants.Role][]credential.Scope{
 		grants.RoleOperator: {credential.ScopeDispatch, credential.ScopeAdmin},
 		grants.RoleLimited:  {credential.ScopeRead, credential.ScopeDispatch},

@@ -1,0 +1,212 @@
+package console_test
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/console"
+	"github.com/seed-c01c3da5/zester/master/login"
+	"github.com/seed-c01c3da5/zester/master/login/logintest"
+	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
+)
+
+// webTeam is a role of the group web.
+const webTeam = `groups: [web]
+allow:
+  - {verbs: [read, target.resolve, job.cancel]}
+  - {verbs: [job.dispatch], target: web-01, functions: [test.*]}
+`
+
+// fourEyes has some requests wait for a second person.
+const fourEyes = `two_persons:
+  - {verbs: [job.dispatch, token.create, join.create, sync.approve, sync.now]}
+`
+
+// TestEachDoorAsksTheSameRules compares what pages let people do with what the rules say, and holds that what needs two
+// persons waits whatever door it came by.
+func TestEachDoorAsksTheSameRules(t *testing.T) {
+	at := logintest.Start(t)
+	at.Fail(logintest.Faults{NoSecret: true})
+	at.Person(map[string]any{"sub": "7", "email": "pia", "groups": []string{"staff", "web"}, "sid": "s7"})
+	p, err := login.New(login.Options{
+		Issuer: at.URL, ClientID: logintest.ClientID, URL: "https://" + named,
+		Roles: []login.Rule{{Group: "ops", Role: grants.RoleOperator}, {Group: "web", Role: grants.RoleMember}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := newFleet(t)
+	f.repo, f.at = f.work.Dir(), p
+	f.start(t)
+	f.setRole(t, "web-team", webTeam)
+	creds, _, err := f.local.UserAdd(t.Context(), credential.UserRequest{Name: "mia", Role: grants.RoleMember, Roles: []string{"web-team"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.people["mia"], f.people[credential.LocalUser] = f.connect(t, creds), f.local
+
+	t.Run("pages", func(t *testing.T) { pagesAgree(t, f) })
+	t.Run("a person of a provider", func(t *testing.T) { aPureMember(t, f) })
+	t.Run("two persons", func(t *testing.T) { twoPersons(t, f) })
+}
+
+func (f *fleet) setRole(t *testing.T, name, text string) {
+	t.Helper()
+	if _, err := api.RoleSet.Ask(t.Context(), f.local, credential.RoleRequest{Name: name, Text: text}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// may reports what the rules say about a request of a person.
+func (f *fleet) may(t *testing.T, name, verb string) bool {
+	t.Helper()
+	q := api.AccessRequest{Name: name, Verb: verb}
+	if q.Dispatches() {
+		q.Target, q.Function = "web-01", "test.ping"
+	}
+	a, err := api.UserExplain.Ask(t.Context(), f.local, q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a.Allowed
+}
+
+// somewhere fills in a pattern of a page.
+func somewhere(pattern string) string {
+	return strings.NewReplacer(
+		"GET ", "", "{sha}", "0000000", "{id}", "web-01", "{jid}", "20260101000000000000", "{name}", "nothing", "{entry}", "hello", "{$}", "",
+	).Replace(pattern)
+}
+
+// pagesAgree tries each page and order as each person.
+func pagesAgree(t *testing.T, f *fleet) {
+	refused, tried := 0, 0
+	for _, name := range []string{"eve", "lee", "mia", "ann", credential.LocalUser} {
+		b := f.login(t, name)
+		for _, r := range console.Requests() {
+			path, verb := somewhere(r[0]), r[1]+"."+r[2]
+			if r[1] == "" || strings.Contains(path, "{") {
+				continue
+			}
+			tried++
+			got := b.get(path)
+			for got.status == http.StatusTooManyRequests {
+				f.until(t, "another request", func(_ context.Context) bool { got = b.get(path); return got.status != http.StatusTooManyRequests })
+			}
+			if want := f.may(t, name, verb); (got.status != http.StatusForbidden) != want {
+				t.Errorf("%s as %s: %d, and the rules say of %s: %v", path, name, got.status, verb, want)
+			}
+			if got.status == http.StatusForbidden {
+				refused++
+			}
+		}
+	}
+	if refused < 50 || tried-refused < 100 {
+		t.Errorf("%d of %d are refused: the cases are of one kind", refused, tried)
+	}
+}
+
+// aPureMember holds that a person whom nobody has entered has the power of the groups at the provider, and loses it with
+// the role.
+func aPureMember(t *testing.T, f *fleet) {
+	b := f.browse(t)
+	if got := b.atName(b.visit("/jobs")); got.status != http.StatusOK {
+		t.Fatalf("the login: %d\n%s", got.status, got.body)
+	}
+	get := func(path string) answer { return b.send(http.MethodGet, path, nil, map[string]string{"Host": named}) }
+	for path, want := range map[string]int{
+		"/peels/web-01": 200, "/peels/web-02": 404, "/jobs/new": 200, "/system/access/tokens/new": 403, "/system/audit": 403,
+	} {
+		if got := get(path); got.status != want {
+			t.Errorf("%s: %d, want %d", path, got.status, want)
+		}
+	}
+	f.setRole(t, "web-team", strings.Replace(webTeam, "groups: [web]\n", "", 1))
+	f.until(t, "the end of the power", func(context.Context) bool { return get("/jobs/new").status == http.StatusForbidden })
+	f.setRole(t, "web-team", webTeam)
+}
+
+// twoPersons holds what waits for a second person.
+func twoPersons(t *testing.T, f *fleet) {
+	orders, _, err := f.local.TokenCreate(t.Context(), credential.TokenRequest{Name: "orders", Scopes: []credential.Scope{credential.ScopeSync, credential.ScopeRead}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.setRole(t, "four-eyes", fourEyes)
+	f.until(t, "the rules", func(ctx context.Context) bool {
+		_, err := api.SyncNow.Ask(ctx, f.people["ann"], api.None{})
+		_, waits := api.HeldAs(err)
+		return waits
+	})
+
+	for _, try := range []struct{ token, path, body string }{
+		{f.token, "/jobs", `{"target": "web-01", "function": "test.ping"}`},
+		{orders, "/sync/now", ``},
+		{orders, "/sync/approve", `{"hash": "0123456789"}`},
+	} {
+		got := f.rest(t, try.token, http.MethodPost, "/api/v1"+try.path, try.body)
+		place := got.header.Get("Location")
+		if got.status != http.StatusAccepted || !strings.HasPrefix(place, "/api/v1/held/") {
+			t.Errorf("%s over REST: %d at %q\n%s", try.path, got.status, place, got.body)
+			continue
+		}
+		f.rest(t, try.token, http.MethodGet, place, "").has(t, `"open"`)
+	}
+
+	ann := f.login(t, "ann")
+	got := ann.post("/sync/now", url.Values{})
+	if got.status != http.StatusAccepted {
+		t.Errorf("the form of ann: %d", got.status)
+	}
+	got.has(t, "It waits for a second person", "zester approvals")
+	ann.get("/approvals").has(t, "sync.now")
+	for path, form := range map[string]url.Values{
+		"/system/access/tokens/new": {"name": {"lost"}, "scopes": {"read"}, "ttl": {"1d"}},
+		"/system/access/join/new":   {"name": {"lost"}, "peel": {"x-*"}, "uses": {"1"}, "ttl": {"1h"}},
+	} {
+		got := ann.post(path, form)
+		if got.status != http.StatusConflict {
+			t.Errorf("%s: %d", path, got.status)
+		}
+		got.has(t, "a page cannot wait for one", "token create")
+	}
+	held, err := api.HoldList.Ask(t.Context(), f.people["ann"], api.HoldQuery{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range held.Actions {
+		if strings.HasSuffix(a.Verb, ".create") && a.State == api.HoldOpen {
+			t.Errorf("%s waits, and its secret is lost", a.Verb)
+		}
+	}
+}
+
+// rest sends a request with a token.
+func (f *fleet) rest(t *testing.T, token, method, path, body string) answer {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, "https://"+f.address+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+token)
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := natstest.HTTPS(t, f.ca()).Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var text bytes.Buffer
+	if _, err := text.ReadFrom(resp.Body); err != nil {
+		t.Fatal(err)
+	}
+	return answer{resp.StatusCode, resp.Header, text.String()}
+}
