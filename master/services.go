@@ -66,6 +66,7 @@ func (m *Master) openStores(ctx context.Context, js jetstream.JetStream, trust i
 	if s.users, err = user.Open(ctx, js); err != nil {
 		return s, err
 	}
+	s.audit.BreakGlass = s.users.IsBreakGlass
 	sessions := m.o.REST.Console.Sessions
 	sessions.Log = m.log
 	s.sessions, err = session.Open(ctx, js, s.users, s.tokens, sessions)

@@ -185,7 +185,11 @@ func auditRow(e *audit.Entry) []string {
 	if e.LeftOut > 0 {
 		why = strings.TrimSpace(why + " (" + leftOut(e) + ")")
 	}
-	return []string{when(e.Time), e.User, e.From, e.Action, about, peels, string(e.Result), string(e.JID), why}
+	user := e.User
+	if e.BreakGlass {
+		user += " (break-glass)"
+	}
+	return []string{when(e.Time), user, e.From, e.Action, about, peels, string(e.Result), string(e.JID), why}
 }
 
 // leftOut says how many entries an entry stands for.

@@ -43,6 +43,7 @@ const (
 
 const (
 	endsSoon      = 14 * 24 * time.Hour // before its end a credential or certificate should be renewed
+	usedLately    = 24 * time.Hour      // a use of the credential of a master's data directory
 	clockWarning  = 2 * time.Second
 	clockBroken   = time.Minute
 	doctorTimeout = 45 * time.Second // longer than the 20 s in which another master takes the lead
@@ -343,6 +344,10 @@ func (d *doctor) auditLog(s *audit.Status) {
 		)
 	case s.Head.Seq > 0:
 		d.found("audit log", sound, "", "each entry follows the one before it; the newest is %s", s.Head)
+	}
+	if d.now.Sub(s.Use.At) < usedLately {
+		d.found("break-glass", warning, "zester audit list --user local shows all uses; operators have their own names",
+			"%s", s.Use)
 	}
 }
 

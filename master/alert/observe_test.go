@@ -23,6 +23,7 @@ func TestTroublesAreKindsOfVerdicts(t *testing.T) {
 	kinds := []verdict.Kind{
 		verdict.Failed, verdict.Missed, verdict.Late, verdict.Overran, verdict.Paused, verdict.NotReporting, verdict.Disagrees,
 		verdict.Refused, verdict.Stalled, verdict.WaveFailed, verdict.Held,
+		verdict.BreakGlass,
 	}
 	if len(kinds) != len(policy.Troubles) {
 		t.Fatalf("%d kinds, %d troubles", len(kinds), len(policy.Troubles))

@@ -15,6 +15,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/auth/access"
+	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
 	"github.com/seed-c01c3da5/zester/master/notify"
 	"github.com/seed-c01c3da5/zester/master/service"
 	"github.com/seed-c01c3da5/zester/settings/sorting"
@@ -88,6 +89,9 @@ func (t *term) list(ctx context.Context, c *service.Call, q api.AlertsRequest) (
 func within(alerts []api.Alert, groups map[string][]target.PeelID, readable access.Peels) []api.Alert {
 	seen := alerts[:0]
 	for _, v := range alerts {
+		if slices.Contains(v.Troubles, verdict.BreakGlass) {
+			continue // it tells of an entry of the audit log
+		}
 		if v.Peels > 0 {
 			group := slices.DeleteFunc(slices.Clone(groups[v.ID]), func(p target.PeelID) bool {
 				return !readable.Has(p)

@@ -16,7 +16,11 @@ import (
 	"github.com/seed-c01c3da5/zester/master/alert/rules"
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/bucket"
+	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
 )
+
+// useLasts is how long after a use of the credential of a master's data directory the alert about it lasts.
+const useLasts = time.Hour
 
 // A term is the time during which this master holds the lease of the alerts. Its loop owns all state. Other goroutines
 // read and change it by functions that the loop runs, see [term.ask].
@@ -140,6 +144,9 @@ func (t *term) step(ctx context.Context) error {
 		return err
 	}
 	in := rules.Input{Now: now, Blind: t.seen.revisionErr != nil, Problems: slices.Clone(t.seen.revision)}
+	if use := t.o.Used(); now.Sub(use.At) < useLasts {
+		in.Problems = append(in.Problems, verdict.Problem{Kind: verdict.BreakGlass, Since: use.At, Text: use.String()})
+	}
 	if t.stale = t.staleness(); t.stale == "" {
 		all := t.o.Problems()
 		t.causes.tell(all, now)

@@ -37,18 +37,20 @@ const (
 type Entry struct {
 	Seq uint64 `json:"seq"` // sequence in the log; 0 before it is stored
 	// digest of the entry before it, see [Head]; empty if there is none any more
-	Prev     string      `json:"prev,omitempty"`
-	Time     time.Time   `json:"time"`
-	User     string      `json:"user"`
-	Role     grants.Role `json:"role,omitempty"`   // "" for tokens and masters
-	From     string      `json:"from,omitempty"`   // address of the host that asked
-	Via      grants.Via  `json:"via,omitempty"`    // the service of the master that passed the request on
-	Action   string      `json:"action"`           // noun.verb, such as job.dispatch
-	Target   string      `json:"target,omitempty"` // a target expression, or the name of what it is about
-	Function string      `json:"function,omitempty"`
-	Args     string      `json:"args,omitempty"` // of the function, as NAME=JSON; long values are cut, secrets hidden
-	JID      wire.JID    `json:"jid,omitempty"`
-	Count    int         `json:"count,omitempty"` // peels
+	Prev string      `json:"prev,omitempty"`
+	Time time.Time   `json:"time"`
+	User string      `json:"user"`
+	Role grants.Role `json:"role,omitempty"` // "" for tokens and masters
+	From string      `json:"from,omitempty"` // address of the host that asked
+	Via  grants.Via  `json:"via,omitempty"`  // the service of the master that passed the request on
+	// BreakGlass marks a use of the credential in the data directory of a master in place of one of a person.
+	BreakGlass bool     `json:"break_glass,omitempty"`
+	Action     string   `json:"action"`           // noun.verb, such as job.dispatch
+	Target     string   `json:"target,omitempty"` // a target expression, or the name of what it is about
+	Function   string   `json:"function,omitempty"`
+	Args       string   `json:"args,omitempty"` // of the function, as NAME=JSON; long values are cut, secrets hidden
+	JID        wire.JID `json:"jid,omitempty"`
+	Count      int      `json:"count,omitempty"` // peels
 	EntryPeels
 	// Agent is the assistant's program that asked for the action in the name of the user, as it calls itself.
 	Agent  string `json:"agent,omitempty"`

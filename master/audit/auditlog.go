@@ -44,6 +44,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/bucket"
 )
 
@@ -61,6 +62,10 @@ const (
 // A Log is the audit log of a bus. Methods may be called from several goroutines; Write, Record and Run on a nil one do
 // nothing.
 type Log struct {
+	// BreakGlass reports whether a caller is to be marked by [Entry.BreakGlass]; nil: nobody is. Set it before any other
+	// use of the log.
+	BreakGlass func(context.Context, grants.Caller) bool
+
 	js   jetstream.JetStream
 	log  *slog.Logger
 	key  []byte // of the IDs of entries with hidden arguments
@@ -130,6 +135,7 @@ func (l *Log) leaveOut(e *Entry) {
 
 func (l *Log) write(ctx context.Context, e *Entry) error {
 	e.Time = time.Now().UTC()
+	e.BreakGlass = l.BreakGlass != nil && l.BreakGlass(ctx, grants.Caller{User: e.User, Role: e.Role})
 	bound(e)
 	err := l.store(ctx, e)
 	if err != nil {

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -8,6 +9,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // A Line is an entry as the bus stores it: JSON on one line. [Entry.Seq] and [Entry.Prev] in it make the log a chain,
@@ -112,6 +114,21 @@ type Status struct {
 	Head  Head   `json:"head"`            // after the newest entry that was checked
 	Gaps  int    `json:"gaps"`            // entries that do not follow the one before them, since the master started
 	First string `json:"first,omitempty"` // the first of these, in words
+	Use   Use    `json:"break_glass,omitzero"`
+}
+
+// A Use is the newest use of the credential in the data directory of a master that [Entry.BreakGlass] marks, in the
+// newest 1,000 entries or since the master started.
+type Use struct {
+	At     time.Time `json:"at"`
+	Action string    `json:"action"`
+	From   string    `json:"from,omitempty"` // address of the host
+}
+
+// String returns the use in words.
+func (u Use) String() string {
+	return fmt.Sprintf("the credential of a master's data directory was used at %s, for %s from %s",
+		u.At.UTC().Format(time.RFC3339), u.Action, cmp.Or(u.From, "a host that is not known"))
 }
 
 // Text returns the line of an entry.

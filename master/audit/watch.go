@@ -62,15 +62,18 @@ func (l *Log) watch(ctx context.Context) (more bool) {
 	for _, line := range page.Lines {
 		err := at.Check(line)
 		at = HeadOf(line)
-		l.found(at, err)
+		l.found(at, line.Entry(), err)
 	}
 	return page.More && ctx.Err() == nil
 }
 
-func (l *Log) found(at Head, gap error) {
+func (l *Log) found(at Head, e Entry, gap error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.status.Head = at
+	if e.BreakGlass {
+		l.status.Use = Use{At: e.Time, Action: e.Action, From: e.From}
+	}
 	if gap == nil {
 		return
 	}

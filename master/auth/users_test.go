@@ -474,3 +474,52 @@ func TestThePermissionToSeeSecretsIsGivenByName(t *testing.T) {
 		b.Start(t)
 	})
 }
+
+// TestLocalIsBreakGlassBesideOperators holds when the credential of a master's data directory is used in place of one of
+// a person.
+func TestLocalIsBreakGlassBesideOperators(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		a, all := authority(t, b), users(t, b)
+		local := grants.Caller{User: credential.LocalUser, Role: grants.RoleOperator}
+		is := func(when string, want bool) {
+			t.Helper()
+			if got := all.IsBreakGlass(t.Context(), local); got != want {
+				t.Errorf("%s: %v, want %v", when, got, want)
+			}
+		}
+		is("nobody", false)
+		enlist(t, b, a, credential.UserRequest{Name: "ada", Role: grants.RoleAuditor})
+		enlist(t, b, a, credential.UserRequest{Name: "lee", Role: grants.RoleOperator, Limits: grants.Limits{Target: "web-*"}})
+		is("nobody else may do everything", false)
+		enlist(t, b, a, credential.UserRequest{Name: "ben", Role: grants.RoleOperator, TTL: time.Hour})
+		is("an operator", true)
+		if all.IsBreakGlass(t.Context(), grants.Caller{User: "ben", Role: grants.RoleOperator}) {
+			t.Error("the operator breaks glass")
+		}
+		if all.IsBreakGlass(t.Context(), grants.Caller{User: credential.LocalUser}) {
+			t.Error("a master whose name is local breaks glass")
+		}
+		time.Sleep(2 * time.Hour)
+		is("the credential of the operator has expired", false)
+		enlist(t, b, a, credential.UserRequest{Name: "dan", Role: grants.RoleDirect})
+		is("one with the role direct", true)
+		if _, err := a.Users.Revoke(t.Context(), "dan", "ann"); err != nil {
+			t.Fatal(err)
+		}
+		is("who was revoked", false)
+		login := user.Known{Name: "olga", Role: grants.RoleOperator, At: credential.Login{Issuer: "https://i.example", Subject: "1"}}
+		if err := all.Bind(t.Context(), login); err != nil {
+			t.Fatal(err)
+		}
+		is("an operator of a provider", true)
+		if err := all.Bind(t.Context(), user.Known{Name: "olga", Role: grants.RoleAuditor, At: login.At}); err != nil {
+			t.Fatal(err)
+		}
+		is("who is one no more", false)
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		if !all.IsBreakGlass(ended, local) {
+			t.Error("what cannot be read is no proof that there is nobody")
+		}
+	})
+}

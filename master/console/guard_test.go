@@ -145,7 +145,7 @@ func breakGlass(t *testing.T, f *fleet) {
 		t.Fatalf("%d\n%s", got.status, got.body)
 	}
 	b.get("/peels").has(t, "which is for emergencies")
-	b.get("/system/audit?user=local&action=session.begin").has(t, "break_glass=true")
+	b.get("/system/audit?user=local&action=session.begin").has(t, "break-glass")
 	if got := f.browse(t).post("/login", code); got.status != http.StatusUnprocessableEntity {
 		t.Errorf("the code a second time: %d", got.status)
 	}

@@ -50,9 +50,6 @@ func (c *Console) login(w http.ResponseWriter, r *http.Request) {
 	}
 
 	begun := audit.Entry{Action: "session.begin", Target: s.ID}
-	if s.BreakGlass {
-		begun.Args = "break_glass=true"
-	}
 	c.record(r, grants.Caller{User: s.User, Role: s.Role}, begun.Ended(nil, false))
 	if s.BreakGlass {
 		c.o.Log.Warn("the credential of a master's data directory opened the console", "user", s.User, "from", s.From)

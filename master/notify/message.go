@@ -66,7 +66,11 @@ func (m AlertMessage) what() string {
 func (m AlertMessage) Title() string {
 	subject := m.Subject
 	for _, t := range m.Troubles {
-		if string(t) == subject { // of whole peels or revisions
+		switch {
+		case string(t) != subject: // it is of an entry
+		case t == verdict.BreakGlass:
+			subject = "access"
+		default: // of whole peels or revisions
 			subject = map[bool]string{true: "revision", false: "schedule"}[m.Peels == 0]
 		}
 	}

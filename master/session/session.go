@@ -183,7 +183,8 @@ func (s *Store) Redeem(ctx context.Context, text string, b Browser) (cookie stri
 	if err := s.checkUser(ctx, name, c.Role); err != nil {
 		return "", nil, err
 	}
-	return s.begin(ctx, api.Session{User: name, Role: c.Role, BreakGlass: name == credential.LocalUser}, b)
+	isBreakGlass := s.users.IsBreakGlass(ctx, grants.Caller{User: name, Role: c.Role})
+	return s.begin(ctx, api.Session{User: name, Role: c.Role, BreakGlass: isBreakGlass}, b)
 }
 
 // ByToken logs a browser in by a token of the REST API and returns the cookie.

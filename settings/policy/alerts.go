@@ -48,14 +48,20 @@ const (
 	Held Trouble = "held"
 )
 
+// BreakGlass: the credential of a master's data directory was used in place of one of a person.
+const BreakGlass Trouble = "break_glass"
+
 var (
 	ofEntries   = []Trouble{Failed, Missed, Late, Overran, Paused}
 	ofRevisions = []Trouble{Refused, Stalled, WaveFailed, Held}
 	// Troubles are all of them.
-	Troubles = slices.Concat(ofEntries, []Trouble{NotReporting, Disagrees}, ofRevisions)
+	Troubles = slices.Concat(ofEntries, []Trouble{NotReporting, Disagrees}, ofRevisions, []Trouble{BreakGlass})
 )
 
-// OfRevisions reports whether the trouble is of a revision and not of peels.
+// OfFleet reports whether the trouble is of the fleet as a whole, such as of a revision, and not of peels.
+func (t Trouble) OfFleet() bool { return t == BreakGlass || t.OfRevisions() }
+
+// OfRevisions reports whether the trouble is of a revision.
 func (t Trouble) OfRevisions() bool { return slices.Contains(ofRevisions, t) }
 
 // An Alert is a rule under alerts: which troubles are worth a message, and to whom.
@@ -96,7 +102,7 @@ func (a *Alert) ReadsEntries() bool {
 
 // DefaultAlerts are the rules of a repo that has none. A peel that restarts with its host is away for a few minutes.
 var DefaultAlerts = []Alert{
-	{Name: "default", On: []Trouble{Failed, Missed, Refused, Stalled}, MinPeels: Quantity{1, 100}},
+	{Name: "default", On: []Trouble{Failed, Missed, Refused, Stalled, BreakGlass}, MinPeels: Quantity{1, 100}},
 	{Name: "default-away", On: []Trouble{NotReporting}, For: 5 * time.Minute, MinPeels: Quantity{1, 100}},
 }
 
@@ -295,7 +301,7 @@ func (r *alertReader) consistent(a *Alert) {
 			fmt.Sprintf("%.40q is not a glob like 'backup*' of at most %d bytes", a.Entries, maxEntries))
 	case a.Entries != "" && !a.ReadsEntries():
 		r.refuse(r.node.Get("entries"), ".entries", "no trouble in "+only+" is of an entry")
-	case !slices.ContainsFunc(a.On, func(t Trouble) bool { return !t.OfRevisions() }):
+	case !slices.ContainsFunc(a.On, func(t Trouble) bool { return !t.OfFleet() }):
 		for _, key := range []string{"target", "min_peels"} {
 			if n := r.node.Get(key); n != nil {
 				r.refuse(n, "."+key, "no trouble in "+only+" is of a peel")

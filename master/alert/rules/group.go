@@ -50,7 +50,7 @@ func (g *group) holds() (peels []target.PeelID, enough bool) {
 	switch {
 	case g == nil || len(g.peels) == 0:
 		return nil, false
-	case g.ofRevisions():
+	case policy.Trouble(g.Trouble).OfFleet():
 		return nil, true
 	}
 	return slices.Sorted(maps.Keys(g.peels)), len(g.peels) >= g.rule.MinPeels.Of(g.rule.Peels)
@@ -74,8 +74,7 @@ func find(in Input) map[string]*group {
 	for i := range in.Rules {
 		rule := &in.Rules[i]
 		for _, k := range sorted {
-			ofRevisions := policy.Trouble(k.Kind).OfRevisions()
-			if !rule.Covers(policy.Trouble(k.Kind), k.entry) || ofRevisions && in.Blind || !ofRevisions && in.Stale {
+			if !rule.Covers(policy.Trouble(k.Kind), k.entry) || in.isOld(k.Kind) {
 				continue
 			}
 			a := Alert{Rule: rule.Name, Entry: k.entry}
@@ -88,7 +87,7 @@ func find(in Input) map[string]*group {
 				found[a.ID()] = g
 			}
 			for _, p := range kinds[k] {
-				if !ofRevisions && rule.Selects != nil && !rule.Selects(p.Peel) {
+				if !policy.Trouble(k.Kind).OfFleet() && rule.Selects != nil && !rule.Selects(p.Peel) {
 					continue
 				}
 				g.add(k.Kind, p.Peel, p.Text)

@@ -134,8 +134,16 @@ func (a *Alert) Subject() string { return cmp.Or(a.Entry, string(a.Trouble)) }
 // Lasts reports whether the alert has begun and not ended.
 func (a *Alert) Lasts() bool { return !a.Began.IsZero() && a.Ended.IsZero() }
 
-// ofRevisions reports whether the alert is about revisions and not peels.
-func (a *Alert) ofRevisions() bool { return policy.Trouble(a.Trouble).OfRevisions() }
+// isOld reports whether it is not known now whether the condition of a trouble holds.
+func (in *Input) isOld(trouble verdict.Kind) bool {
+	switch t := policy.Trouble(trouble); {
+	case t.OfRevisions():
+		return in.Blind
+	case t.OfFleet():
+		return false
+	}
+	return in.Stale
+}
 
 // Equal reports whether two alerts are the same apart from Seen. A change of Seen alone is not stored.
 func (a Alert) Equal(b Alert) bool {
@@ -176,7 +184,7 @@ func Step(before map[string]Alert, in Input) (map[string]Alert, Outcome) {
 	}
 	for _, id := range slices.Sorted(maps.Keys(before)) {
 		a := before[id]
-		a.Old = a.ofRevisions() && in.Blind || !a.ofRevisions() && in.Stale
+		a.Old = in.isOld(a.Trouble)
 		switch {
 		case a.Old:
 			s.keep(a)

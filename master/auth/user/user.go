@@ -161,6 +161,20 @@ func (u *Store) CheckNotRevoked(ctx context.Context, name string) error {
 	return nil
 }
 
+// IsBreakGlass reports whether a caller uses the credential in the data directory of a master although an operator
+// without limits has a credential or a login of the own name, which could be used instead. If that cannot be read, the
+// use counts as one.
+func (u *Store) IsBreakGlass(ctx context.Context, a grants.Caller) bool {
+	if a.User != credential.LocalUser || !a.Role.IsPerson() {
+		return false
+	}
+	all, err := u.all.List(ctx)
+	now := time.Now()
+	return err != nil || slices.ContainsFunc(all, func(p credential.User) bool {
+		return (p.Role == grants.RoleOperator || p.Role == grants.RoleDirect) && p.State(now) == "active"
+	})
+}
+
 // A Known is a person as a provider describes them at a login.
 type Known struct {
 	Name   string // on the bus

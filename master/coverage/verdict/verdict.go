@@ -35,6 +35,10 @@ const (
 	Held Kind = "held"
 )
 
+// BreakGlass is the kind of the problem that the credential of a master's data directory was used in place of one of a
+// person.
+const BreakGlass Kind = "break_glass"
+
 // The kinds of problems with states, for the console: what the newest run of all states of a peel has found.
 const (
 	StateFailed Kind = "state_failed" // a state failed
