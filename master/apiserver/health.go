@@ -44,7 +44,8 @@ func (s *Server) health(ctx context.Context, from grants.Caller, _ api.None) (*a
 		return nil, err
 	}
 	if isLimited {
-		h.Streams, h.Unreadable, h.Audit.Head, h.Audit.Use = nil, nil, audit.Head{}, audit.Use{}
+		h.Streams, h.Unreadable = nil, nil
+		h.Audit.Head, h.Audit.Use = audit.Head{}, audit.Use{}
 	}
 	return h, nil
 }

@@ -62,8 +62,7 @@ const (
 // A Log is the audit log of a bus. Methods may be called from several goroutines; Write, Record and Run on a nil one do
 // nothing.
 type Log struct {
-	// BreakGlass reports whether a caller is to be marked by [Entry.BreakGlass]; nil: nobody is. Set it before any other
-	// use of the log.
+	// BreakGlass reports whether entries of a caller get the mark [Entry.BreakGlass]. If it is nil, no entry gets it.
 	BreakGlass func(context.Context, grants.Caller) bool
 
 	js   jetstream.JetStream

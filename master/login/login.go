@@ -97,7 +97,8 @@ func (o Options) Check() error {
 			return fmt.Errorf("cannot give a role to the group %.300q: a group has 1 to %d bytes", r.Group, maxGroup)
 		}
 		if !slices.Contains([]grants.Role{grants.RoleOperator, grants.RoleAuditor, grants.RoleMember}, r.Role) {
-			return fmt.Errorf("cannot give the group %q the role %q: it is operator, auditor or member", r.Group, r.Role)
+			return fmt.Errorf("cannot give the group %q the role %q: it is operator, auditor or member", r.Group,
+				r.Role)
 		}
 	}
 	return nil

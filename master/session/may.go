@@ -29,8 +29,9 @@ func May(s *api.Session, noun, verb string) bool {
 	return slices.ContainsFunc(s.Scopes, func(scope credential.Scope) bool { return opens(scope, noun, verb) })
 }
 
-// opens reports whether a scope opens a request in the console: as it does over REST, where there is a route for it.
-// Over REST the scope dispatch shows the jobs that its token made, too; pages show jobs of all, and need the scope read.
+// opens reports whether a scope opens a request in the console. The route of the request decides, if it has one. Over
+// REST the scope dispatch also shows the jobs that its token made; pages show the jobs of everybody, and need the scope
+// read.
 func opens(scope credential.Scope, noun, verb string) bool {
 	route := api.RouteOf(noun, verb)
 	switch {
