@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/seed-c01c3da5/zester/master/alert"
-	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/notify"
 )
 
@@ -36,7 +35,6 @@ func (s *services) alerts() *alert.Engine {
 		Cause:     s.table.Cause,
 		Stored:    s.stored.Err,
 		Within:    s.judge.reach().Of,
-		Used:      func() audit.Use { return s.audit.Status().Use },
 		Audit:     s.audit,
 		Log:       m.log,
 		Metrics:   m.o.Metrics,

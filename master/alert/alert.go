@@ -58,8 +58,7 @@ type Options struct {
 	// Cause returns the commit that explains the problems of a kind with an entry, or with whole peels if entry is
 	// empty.
 	Cause  func(kind verdict.Kind, entry string) cause.Finding
-	Stored func() error     // returns an error while the bus stores nothing
-	Used   func() audit.Use // the newest use of the credential of a master's data directory
+	Stored func() error // returns an error while the bus stores nothing
 	// Within returns the peels about which a caller may read.
 	Within  func(ctx context.Context, from grants.Caller) (access.Peels, error)
 	Audit   *audit.Log

@@ -249,7 +249,6 @@ func (b *bench) start(name string) *master {
 	}
 	engine := alert.New(alert.Options{
 		Conn: nc, Fleet: fleet, Owner: name, Receivers: b.receivers, Alive: call, Audit: audit.OpenLog(js, log), Log: log, Stored: func() error { return nil },
-		Used: func() audit.Use { return audit.Use{} },
 		Problems: func() []verdict.Problem { b.mu.Lock(); defer b.mu.Unlock(); return slices.Clone(b.problems) },
 		Cause: func(kind verdict.Kind, entry string) cause.Finding {
 			b.mu.Lock()

@@ -144,7 +144,7 @@ func (t *term) step(ctx context.Context) error {
 		return err
 	}
 	in := rules.Input{Now: now, Blind: t.seen.revisionErr != nil, Problems: slices.Clone(t.seen.revision)}
-	if use := t.o.Used(); now.Sub(use.At) < useLasts {
+	if use := t.o.Audit.Status().Use; now.Sub(use.At) < useLasts {
 		in.Problems = append(in.Problems, verdict.Problem{Kind: verdict.BreakGlass, Since: use.At, Text: use.String()})
 	}
 	if t.stale = t.staleness(); t.stale == "" {
