@@ -103,11 +103,11 @@ var tests = []string{"/test", "-test.v", "-test.run", "^TestInHost", "-test.benc
 
 // inHostArgs returns the arguments of the test process in a host.
 func inHostArgs() []string {
-	run := os.Getenv("ZESTER_TEST_RUN") // a regular expression of the tests
+	run := os.Getenv("ZESTER_TEST_RUN") // a regular expression of the tests and benchmarks
 	if run == "" {
 		return append(tests, fmt.Sprintf("-worlds=%d", *worldCount), fmt.Sprintf("-worlds.seed=%d", *worldSeed))
 	}
-	return []string{"/test", "-test.v", "-test.run", run, fmt.Sprintf("-worlds=%d", *worldCount), fmt.Sprintf("-worlds.seed=%d", *worldSeed)}
+	return []string{"/test", "-test.v", "-test.run", run, "-test.bench", run, "-test.benchtime", "10x", fmt.Sprintf("-worlds=%d", *worldCount), fmt.Sprintf("-worlds.seed=%d", *worldSeed)}
 }
 
 // bare returns the command that runs the tests in a root without systemd.

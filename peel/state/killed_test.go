@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/seed-c01c3da5/zester/peel/state/download/downloadtest"
 )
 
 // The process that a test kills runs these states in this directory, on its first thread.
@@ -43,7 +45,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	os.Exit(m.Run())
+	os.Exit(downloadtest.Main(m))
 }
 
 // killed runs states in a process that is killed before its system call n, and reports whether it ended before that.

@@ -306,7 +306,7 @@ func set(fields *yaml.Node, key string, value any) {
 			panic(err) // texts and maps of texts have an encoding
 		}
 	}
-	fields.Content = append(fields.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: key}, node)
+	fields.Content = append(fields.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: key}, node)
 }
 
 // file returns the settings file.

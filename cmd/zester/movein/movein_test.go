@@ -144,3 +144,21 @@ func TestALineThatIsNotUTF8BecomesNoEntry(t *testing.T) {
 		t.Errorf("%d entries and the rows %v, want one row that says why", got.Entries, got.Rows)
 	}
 }
+
+// A name that YAML reads as something else than a text is quoted.
+func TestACommandWhoseNameIsNoTextOfYAML(t *testing.T) {
+	t.Parallel()
+	const table = "15 14 1 jan,JUL * root  /bin/true\n0 4 * * 7 root /srv/null\n0 5 * * * root /srv/10\n"
+	now := time.Date(2026, 3, 1, 0, 0, 30, 0, time.UTC)
+	got, err := Crontabs([]Table{{Name: "t", Text: table}}, now)
+	if err != nil || got.Entries != 3 || len(got.Rows) > 0 {
+		t.Errorf("%d entries, %v, %v\n%s", got.Entries, got.Rows, err, got.Settings)
+	}
+	doc, err := strictyaml.Parse("t", got.Settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if set, err := schedule.ParseSet(doc.Get("schedule")); err != nil || len(set) != 3 {
+		t.Errorf("%d entries are read, %v", len(set), err)
+	}
+}

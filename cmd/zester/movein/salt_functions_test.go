@@ -505,6 +505,49 @@ var lines = []line{
       name: db
       ip: 10.0.0.1
 `},
+	{"file.line", "/f", `"mode": "ensure", "content": "Authorized only", "after": "^Debian", "show_changes": true`, `
+  id:
+    file.line:
+      path: /f
+      line: Authorized only
+      after: ^Debian
+`},
+	{"file.line", "/f", `"mode": "replace", "content": "Port 22", "match": "^Port", "indent": true`, `
+  id:
+    file.line:
+      path: /f
+      line: Port 22
+      match: ^Port
+`},
+	{"file.line", "/f", `"mode": "delete", "match": "^Port"`, `
+  id:
+    file.line:
+      path: /f
+      match: ^Port
+      absent: true
+`},
+	{"file.line", "/f", `"mode": "insert", "content": "x", "location": "end"`, `
+  id:
+    file.line:
+      path: /f
+      line: x
+`},
+	{"pip.installed", "flask==3.0.0", `"bin_env": "/srv/venv/bin/pip", "user": "app", "index_url": "https://e.org/simple"`, `
+  id:
+    pip.installed:
+      name: flask==3.0.0
+      venv: /srv/venv
+      user: app
+      index: https://e.org/simple
+`},
+	{"pip.installed", "x", `"bin_env": "/srv/venv", "pkgs": ["flask", "gunicorn==21.2.0"]`, `
+  id:
+    pip.installed:
+      names:
+        - flask
+        - gunicorn==21.2.0
+      venv: /srv/venv
+`},
 	{"git.latest", "https://e.org/a.git", `"target": "/srv/a", "rev": "main", "user": "app", "force_reset": true`, `
   id:
     git.latest:

@@ -78,6 +78,7 @@ var rules = map[string]rule{
 	"file.exists":         {function: "cmd.run", before: exists, args: map[string]argument{"makedirs": {"", dropped}}},
 	"file.append":         {function: "file.line", main: "path", before: appended},
 	"file.replace":        {function: "file.replace", main: "path", before: replaced},
+	"file.line":           {function: "file.line", main: "path", before: oneLine},
 	"ini.options_present": {function: "file.line", before: options},
 	"file.keyvalue":       {function: "file.line", main: "path", before: keyValue},
 	"file.comment":        {function: "file.replace", main: "path", before: commented},
@@ -116,6 +117,9 @@ var rules = map[string]rule{
 		"force_reset": {"force", asBool}, "force_checkout": {"", dropped}, "force_fetch": {"", dropped},
 		"fetch_tags": {"", dropped}, "force_clone": {"", unlessFalse},
 	}, before: clone},
+	"pip.installed": {function: "pip.installed", main: "name", args: map[string]argument{
+		"user": {"user", asText}, "index_url": {"index", asText},
+	}, before: pip},
 	"sysctl.present": {function: "sysctl.present", main: "name", args: map[string]argument{
 		"value": {"value", asText}, "config": {"", dropped},
 	}},
