@@ -227,7 +227,7 @@ func (s *services) newServer() (*apiserver.Server, error) {
 		ID:        s.m.o.ID,
 		Log:       s.m.log,
 		Metrics:   s.m.o.Metrics,
-		Console:   apiserver.Console{At: pages, Sessions: s.sessions},
+		Console:   apiserver.Console{At: pages, Sessions: s.sessions, Provider: s.m.o.REST.Console.Login},
 		KeepAudit: func(ctx context.Context, kept bucket.Kept) error { return s.m.keepAudit(ctx, s.trust, kept) },
 	}), nil
 }

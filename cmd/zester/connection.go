@@ -23,6 +23,8 @@ import (
 type connection struct {
 	url, creds, ca, dataDir, name string
 
+	login string // where zester login has made the credential; empty: it has not
+
 	flags *pflag.FlagSet // of the command that runs
 }
 
@@ -54,6 +56,9 @@ func (c *connection) applyContext() error {
 		found = &busContext{} // the master on this host, also if ZESTER_URL names another
 	}
 	c.url = found.URL
+	if c.creds == "" {
+		c.login = found.Login
+	}
 	c.creds = cmp.Or(c.creds, found.Creds)
 	c.ca = cmp.Or(c.ca, found.CA)
 	return nil
@@ -183,9 +188,13 @@ func (a *app) onPeel(do func(*cobra.Command, *api.Client, target.PeelID, []strin
 func (a *app) withClient(do func(*api.Client) error) error {
 	client, err := a.client()
 	if err != nil {
+		if a.connect.login != "" {
+			err = hinted(err, api.CodeDenied, hintLogin)
+		}
 		return err
 	}
 	defer client.Close()
+	a.renewLogin(context.Background(), client)
 	client.OnWait = func(err error) {
 		fmt.Fprintf(a.errOut, "it %v; this command goes on when somebody has decided\n", plain(err.Error()))
 	}

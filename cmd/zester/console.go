@@ -221,11 +221,17 @@ func newConsoleProxy(host, master string, roots *x509.CertPool) http.Handler {
 	})
 }
 
+// hasBrowser reports whether this user has a desktop.
+func hasBrowser() bool {
+	return runtime.GOOS == "darwin" || runtime.GOOS == "windows" || os.Getenv("DISPLAY") != "" ||
+		os.Getenv("WAYLAND_DISPLAY") != ""
+}
+
 // openBrowser opens a link in the browser of this desktop.
 func openBrowser(ctx context.Context, link string) error {
-	opener := map[string]string{"darwin": "open", "windows": "explorer"}[runtime.GOOS]
-	if opener == "" && os.Getenv("DISPLAY") == "" && os.Getenv("WAYLAND_DISPLAY") == "" {
+	if !hasBrowser() {
 		return errors.New("no desktop")
 	}
+	opener := map[string]string{"darwin": "open", "windows": "explorer"}[runtime.GOOS]
 	return exec.CommandContext(ctx, cmp.Or(opener, "xdg-open"), link).Start()
 }

@@ -29,6 +29,8 @@ type busContext struct {
 	URL   string `yaml:"url" json:"url"`
 	Creds string `yaml:"creds" json:"creds"`
 	CA    string `yaml:"ca" json:"ca,omitempty"`
+	// Login is the URL of the console at which zester login has made the credential; empty: it has not.
+	Login string `yaml:"login" json:"login,omitempty"`
 }
 
 // localContext names the master on this host, which needs no entry.

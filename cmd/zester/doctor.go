@@ -220,8 +220,15 @@ func (d *doctor) credential(creds []byte) {
 		d.found("credential", sound, "", "belongs to %s and does not expire", user)
 		return
 	}
+	if d.a.connect.login != "" && d.now.Before(ends) {
+		d.found("credential", sound, "", "belongs to %s, by zester login, and expires at %s", user, when(ends))
+		return
+	}
 	next := "zester auth user renew"
-	if !d.now.Before(ends) {
+	switch {
+	case d.a.connect.login != "":
+		next = hintLogin
+	case !d.now.Before(ends):
 		next = "somebody else issues another one with zester auth user add " + user + " --again"
 	}
 	d.ending("credential", "belongs to "+user, ends, next)

@@ -45,6 +45,8 @@ test.ping                      # every peel: test.ping changes nothing
 'G@os:debian and not db-*' cmd.run 'apt-get update' --batch 10%
 web-01 settings.get key=nginx -o json`},
 	"console": {onBus, "console\nconsole --print"},
+	"login":   {onBus &^ flagDir, "login https://zester.example.com\nlogin --device"},
+	"logout":  {onBus &^ flagDir, "logout"},
 
 	"mcp": {onBus, "mcp\nmcp --allow dispatch --limit 5\nmcp --url tls://bus.example.com:4222 --creds assistant.creds"},
 	"job list": {listStates, `

@@ -129,7 +129,7 @@ func offers(cmd *cobra.Command, name string) bool {
 
 // What a command prints, and whether it can be given as data, is listed here once more on purpose.
 func TestOutputFlagsAreOnlyWhereThereIsOutput(t *testing.T) {
-	silent := []string{"audit evidence", "audit export", "auth issue", "auth export", "context add", "context use", "context rm", "guide", "demo", "mcp", "console", "import crontab", "import host", "import salt", "adopt", "init"}
+	silent := []string{"audit evidence", "audit export", "auth issue", "auth export", "context add", "context use", "context rm", "guide", "demo", "mcp", "console", "login", "logout", "import crontab", "import host", "import salt", "adopt", "init"}
 	offline := []string{
 		"schedule explain", "lint", "auth issue", "auth export", "context add", "context use", "context list",
 		"context rm", "guide", "demo", "swarm", "version", "import crontab", "import salt", "init",

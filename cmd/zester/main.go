@@ -197,7 +197,7 @@ func (a *app) root() *cobra.Command {
 		a.planCommand(), a.simulateCommand(), a.importCommand(), a.adoptCommand(),
 		a.syncCommand(), a.stateCommand(), a.alertCommand(), a.approveCommand(), a.approvalsCommand(),
 		a.authCommand(),
-		a.contextCommand(),
+		a.loginCommand(), a.logoutCommand(), a.contextCommand(),
 		a.auditCommand(), a.consoleCommand(), a.mcpCommand(), a.guideCommand(),
 		a.doctorCommand(), a.busCommand(),
 		a.demoCommand(),

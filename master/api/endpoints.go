@@ -266,7 +266,10 @@ var (
 	// AccessList says who may do something. Its Name is empty.
 	AccessList = reading[AccessRequest, AccessPage]("access", "list", WholeFleet, nil)
 	// UserRenew gives the caller another JWT for the key of a credential that has not ended.
-	UserRenew      = endpoint[credential.Renewal, credential.Renewed]("user", "renew", nil)
+	UserRenew = endpoint[credential.Renewal, credential.Renewed]("user", "renew", nil)
+	// UserLogin is sent by a master alone, to which the person has come from the provider of logins.
+	UserLogin      = endpoint[credential.LoginRequest, credential.LoggedIn]("user", "login", nil)
+	UserLogout     = endpoint[credential.LogoutRequest, credential.LoggedOut]("user", "logout", nil)
 	UserRevoke     = endpoint[RevokeRequest, Revoked]("user", "revoke", nil)
 	SiteRevoke     = endpoint[SiteName, credential.Site]("site", "revoke", nil)   // all that were made so far
 	MasterRevoke   = endpoint[SiteName, credential.Site]("master", "revoke", nil) // as for a site

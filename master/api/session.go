@@ -66,3 +66,41 @@ type SessionEndRequest struct {
 type SessionsEnded struct {
 	Ended int `json:"ended"`
 }
+
+// LoginPath is the path of the console to which zester login sends a [LoginStep], as JSON over https. The answer is a
+// [LoginNext], or a problem.
+const LoginPath = "/login/host"
+
+// A LoginStep is a request of zester login. The program has made a key. It begins with the key, and perhaps a port. It
+// goes on with what the provider has sent to the port, or asks again whether the person has entered the code.
+type LoginStep struct {
+	Public string `json:"public"` // the public half of the key
+	Proof  []byte `json:"proof"`  // see [credential.LoginRequest]
+	// Port of 127.0.0.1 to which the provider sends the browser; 0: the person enters a code elsewhere.
+	Port uint16 `json:"port,omitempty"`
+
+	Attempt string `json:"attempt,omitempty"` // as it was answered; empty: the login begins
+	Code    string `json:"code,omitempty"`    // that the provider has sent to the port
+	State   string `json:"state,omitempty"`   // with it
+	Refusal string `json:"refusal,omitempty"` // of the provider, in place of a code
+	Device  string `json:"device,omitempty"`  // secret of the login by a code, as it was answered
+}
+
+// LoginNext is what zester login does next.
+type LoginNext struct {
+	// At the beginning: the person opens URL. The program takes no answer at its port with another state.
+	URL     string `json:"url,omitempty"`
+	State   string `json:"state,omitempty"`
+	Attempt string `json:"attempt,omitempty"`
+	// Of a login by a code: the person enters UserCode at URL until Ends. Wait is how long the program waits until it
+	// asks again; SlowDown asks for 5 s more each time from now on.
+	UserCode string        `json:"user_code,omitempty"`
+	Device   string        `json:"device,omitempty"`
+	Ends     time.Time     `json:"ends,omitzero"`
+	Wait     time.Duration `json:"wait,omitempty"`
+	SlowDown bool          `json:"slow_down,omitempty"`
+	Pending  bool          `json:"pending,omitempty"`
+	// At the end.
+	User string `json:"user,omitempty"`
+	credential.LoggedIn
+}

@@ -28,6 +28,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/fleet"
 	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/master/login"
 	"github.com/seed-c01c3da5/zester/master/reach"
 	"github.com/seed-c01c3da5/zester/master/service"
 	"github.com/seed-c01c3da5/zester/master/session"
@@ -74,8 +75,9 @@ type Options struct {
 
 // A Console says how people log in to the console of a master.
 type Console struct {
-	At       api.ConsoleAt  // where this master serves it
-	Sessions *session.Store // nil: nobody logs in
+	At       api.ConsoleAt   // where this master serves it
+	Sessions *session.Store  // nil: nobody logs in
+	Provider *login.Provider // of logins; nil: there is none
 }
 
 // A Server serves requests about targets, jobs, peels and credentials. Make it with [New] and call Run once. Its other

@@ -2,10 +2,14 @@ package apiserver
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/auth/user"
+	"github.com/seed-c01c3da5/zester/master/login"
 	"github.com/seed-c01c3da5/zester/master/service"
 )
 
@@ -19,6 +23,8 @@ func (s *Server) userVerbs() []service.Verb {
 		handleFrom(api.UserExplain, s.userExplain),
 		handleFrom(api.AccessList, s.accessList),
 		handleFrom(api.UserRenew, s.userRenew),
+		service.On(api.UserLogin, s.userLogin),
+		service.On(api.UserLogout, s.userLogout),
 		handleFrom(api.UserRevoke, s.userRevoke),
 		handleFrom(api.SiteRevoke, s.siteRevoke),
 		handle(api.MasterRenew, s.o.Authority.Hosts.RenewMaster).Read(),
@@ -67,6 +73,60 @@ func (s *Server) userRenew(
 		s.log.Info("credential renewed", "user", from.User, "role", from.Role)
 	}
 	return renewed, err
+}
+
+// userLogin makes a credential for a person who has come to a master from the provider of logins. The bus carries such
+// requests from everybody, so the way by which it came counts, and what the ID token says.
+func (s *Server) userLogin(
+	ctx context.Context, c *service.Call, q credential.LoginRequest,
+) (*credential.LoggedIn, error) {
+	if c.From.Via != grants.ViaConsole {
+		return nil, fmt.Errorf("%w: people log in at the console of a master, with zester login", grants.ErrNotAllowed)
+	}
+	at := s.o.Console.Provider
+	if at == nil {
+		return nil, errors.New("the master with the keys has no provider of logins: it needs console.oidc too")
+	}
+	nonce := login.NonceOf(q.Public)
+	if q.Device {
+		nonce = ""
+	}
+	p, err := at.Verify(ctx, q.IDToken, nonce)
+	switch {
+	case errors.Is(err, login.ErrRefused):
+		return nil, fmt.Errorf("%w: %w", grants.ErrNotAllowed, err)
+	case err != nil:
+		return nil, err
+	case p.Name != c.From.User || p.Role != c.From.Role:
+		return nil, fmt.Errorf("%w: the ID token is of %s, with the role %s", grants.ErrNotAllowed, p.Name, p.Role)
+	}
+	if err := s.o.Console.Sessions.Spend(ctx, q.IDToken); err != nil {
+		return nil, err
+	}
+
+	known := user.Known{Name: p.Name, Role: p.Role, Groups: p.Groups}
+	known.At = credential.Login{Issuer: at.Issuer(), Subject: p.Subject}
+	token, err := s.o.Authority.Users.Login(ctx, known, q.Public, p.SID)
+	if err != nil {
+		return nil, err
+	}
+	roots, err := s.o.Authority.Hosts.Roots()
+	if err != nil {
+		return nil, err
+	}
+	s.log.Info("person logged in", "user", p.Name, "role", p.Role, "issuer", at.Issuer())
+	return &credential.LoggedIn{JWT: token, CA: roots}, nil
+}
+
+// userLogout ends the credential of a login of the caller.
+func (s *Server) userLogout(
+	ctx context.Context, c *service.Call, q credential.LogoutRequest,
+) (*credential.LoggedOut, error) {
+	ended, err := s.o.Authority.Users.Logout(ctx, c.From.User, q.Public)
+	if err == nil {
+		s.log.Info("login ended", "user", c.From.User, "had", ended, "via", c.From.Via)
+	}
+	return &credential.LoggedOut{Ended: ended}, err
 }
 
 func (s *Server) masterRevoke(ctx context.Context, from grants.Caller, q api.SiteName) (*credential.Site, error) {

@@ -71,7 +71,7 @@ func NewAuthority(ctx context.Context, o AuthorityOptions) (*Authority, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	a := &Authority{o: o, wake: make(chan struct{}, 1), pushed: map[grants.Role]bool{}, dirty: o.Keys.Dirty()}
-	a.Users = &user.Directory{Store: users, Keys: o.Keys, Push: a.push}
+	a.Users = &user.Directory{Store: users, Keys: o.Keys, Push: a.push, PushSoon: a.pushSoon}
 	if a.Hosts, err = enroll.Open(ctx, o.JetStream, enroll.Options{
 		Keys:     o.Keys,
 		CA:       o.CA,

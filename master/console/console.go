@@ -238,6 +238,11 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		c.providerLogout(w, r)
 		return
 	}
+	if r.URL.Path == api.LoginPath && r.Method == http.MethodPost {
+		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+		c.slowly(c.loginOnHost)(w, r)
+		return
+	}
 	if err := c.origin.Check(r); err != nil {
 		c.plain(w, r, http.StatusForbidden, "this request came from another site: "+err.Error())
 		return

@@ -131,6 +131,10 @@ func (c *Console) endNamed(r *http.Request) (ended []api.Session, err error) {
 	ended, err = c.o.Sessions.EndAtProvider(r.Context(), session.Logout{
 		Of:  credential.Login{Issuer: c.o.Login.Issuer(), Subject: e.Subject},
 		SID: e.SID, Token: e.ID, Issued: e.Issued,
+	}, func(u *credential.User, public string) error {
+		ask := c.o.For(grants.Caller{User: u.Name, Role: u.Role, From: c.address(r), Via: grants.ViaConsole})
+		_, err := api.UserLogout.Ask(r.Context(), ask, credential.LogoutRequest{Public: public})
+		return err
 	})
 	for _, s := range ended {
 		end := audit.Entry{Action: "session.end", Target: s.ID, Args: "issuer=" + c.o.Login.Issuer()}

@@ -4,13 +4,15 @@
 //
 // A login uses the authorization code flow of OpenID Connect Core 1.0, section 3.1, with PKCE (RFC 7636, S256), a state
 // and a nonce. All three are in an [Attempt], which the browser keeps in a cookie. So any master finishes a login that
-// another has begun, and requests of strangers store nothing.
+// another has begun, and requests of strangers store nothing. zester login does the same with a browser on the person's
+// host: [Provider.BeginOn], or else by a code that the person enters elsewhere (RFC 8628): [Provider.BeginDevice].
 //
 // Guarantees: an answer of the provider is at most 256 KiB and 10 s late; only asymmetric signatures count; a token is
 // for the client's ID alone, or names it as the authorized party; the provider is reached over https, except on
 // loopback.
 //
-// Known gaps: groups are read at the login, so a person who leaves a group keeps the role until the session ends. A
+// Known gaps: groups are read at the login, so a person who leaves a group keeps the role until the session or the
+// credential ends. Who has a person enter a code of a login that somebody else has begun is logged in as the person. A
 // provider that leaves long lists of groups out of its tokens gives nobody a role by them.
 package login
 
@@ -230,10 +232,12 @@ func (p *Provider) with(ctx context.Context) context.Context {
 	return oidc.ClientContext(ctx, p.client)
 }
 
-func (p *Provider) config(d *discovered) (*oauth2.Config, error) {
+// config returns what a login at the provider needs, which leads the browser back to the console if redirect is empty.
+func (p *Provider) config(d *discovered, redirect string) (*oauth2.Config, error) {
 	c := &oauth2.Config{
-		ClientID: p.o.ClientID, Endpoint: d.provider.Endpoint(), RedirectURL: p.o.URL + CallbackPath,
-		Scopes: []string{oidc.ScopeOpenID, "profile", "email", p.groupsClaim()},
+		ClientID: p.o.ClientID, Endpoint: d.provider.Endpoint(),
+		RedirectURL: cmp.Or(redirect, p.o.URL+CallbackPath),
+		Scopes:      []string{oidc.ScopeOpenID, "profile", "email", p.groupsClaim()},
 	}
 	supported := scopesOf(d.provider)
 	c.Scopes = slices.DeleteFunc(c.Scopes, func(s string) bool { return !slices.Contains(supported, s) })
@@ -267,7 +271,8 @@ type Attempt struct {
 	State    string    `json:"state"`
 	Nonce    string    `json:"nonce"`
 	Verifier string    `json:"verifier"`
-	Next     string    `json:"next"` // path to go on to; the caller checks it
+	Next     string    `json:"next"`               // path to go on to; the caller checks it
+	Redirect string    `json:"redirect,omitempty"` // where the provider sends the browser; empty: to the console
 	Ends     time.Time `json:"ends"`
 }
 
@@ -292,18 +297,20 @@ func AttemptOf(cookie string) (*Attempt, error) {
 
 // Begin returns the URL of the provider, and what the browser has to bring back from there.
 func (p *Provider) Begin(ctx context.Context, next string) (to string, a *Attempt, err error) {
+	return p.begin(ctx, &Attempt{Nonce: rand.Text(), Next: next})
+}
+
+// begin fills in what an attempt lacks.
+func (p *Provider) begin(ctx context.Context, a *Attempt) (to string, _ *Attempt, err error) {
 	d, err := p.discover(ctx)
 	if err != nil {
 		return "", nil, err
 	}
-	c, err := p.config(d)
+	c, err := p.config(d, a.Redirect)
 	if err != nil {
 		return "", nil, err
 	}
-	a = &Attempt{
-		State: rand.Text(), Nonce: rand.Text(), Verifier: oauth2.GenerateVerifier(), Next: next,
-		Ends: time.Now().Add(attemptTime).UTC(),
-	}
+	a.State, a.Verifier, a.Ends = rand.Text(), oauth2.GenerateVerifier(), time.Now().Add(attemptTime).UTC()
 	return c.AuthCodeURL(a.State, oidc.Nonce(a.Nonce), oauth2.S256ChallengeOption(a.Verifier)), a, nil
 }
 
@@ -319,41 +326,60 @@ type Person struct {
 // Finish returns the person who comes back from the provider. The error is [ErrRefused], [ErrAway] or
 // [grants.ErrNotAllowed] with the reason.
 func (p *Provider) Finish(ctx context.Context, a *Attempt, answer url.Values) (*Person, error) {
+	text, err := p.exchange(ctx, a, answer)
+	if err != nil {
+		return nil, err
+	}
+	return p.Verify(ctx, text, a.Nonce)
+}
+
+// exchange returns the ID token that the provider gives for its answer to an attempt.
+func (p *Provider) exchange(ctx context.Context, a *Attempt, answer url.Values) (idToken string, err error) {
 	switch {
 	case subtle.ConstantTimeCompare([]byte(answer.Get("state")), []byte(a.State)) != 1:
-		return nil, fmt.Errorf("%w: the provider answers another request than this browser's last", ErrRefused)
+		return "", fmt.Errorf("%w: the provider answers another request than this browser's last", ErrRefused)
 	case !time.Now().Before(a.Ends):
-		return nil, fmt.Errorf("%w: it took more than %v", ErrRefused, attemptTime)
+		return "", fmt.Errorf("%w: it took more than %v", ErrRefused, attemptTime)
 	case answer.Get("error") != "":
-		return nil, fmt.Errorf("%w: the provider says %.60q", ErrRefused, answer.Get("error"))
+		return "", fmt.Errorf("%w: the provider says %.60q", ErrRefused, answer.Get("error"))
 	case answer.Get("code") == "":
-		return nil, fmt.Errorf("%w: the provider sent no code", ErrRefused)
+		return "", fmt.Errorf("%w: the provider sent no code", ErrRefused)
 	}
 
 	d, err := p.discover(ctx)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	c, err := p.config(d)
+	c, err := p.config(d, a.Redirect)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
 	tokens, err := c.Exchange(p.with(ctx), answer.Get("code"), oauth2.VerifierOption(a.Verifier))
 	if refused, ok := errors.AsType[*oauth2.RetrieveError](err); ok && refused.Response.StatusCode < 500 {
-		return nil, fmt.Errorf("%w: the provider does not take the code: %.60q", ErrRefused, refused.ErrorCode)
+		return "", fmt.Errorf("%w: the provider does not take the code: %.60q", ErrRefused, refused.ErrorCode)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: %.300s", ErrAway, err.Error())
+		return "", fmt.Errorf("%w: %.300s", ErrAway, err.Error())
 	}
 	text, ok := tokens.Extra("id_token").(string)
 	if !ok {
-		return nil, fmt.Errorf("%w: the provider sent no ID token", ErrRefused)
+		return "", fmt.Errorf("%w: the provider sent no ID token", ErrRefused)
 	}
-	token, err := d.verifier.Verify(p.with(ctx), text)
+	return text, nil
+}
+
+// Verify returns the person of an ID token with a nonce; empty: it must have none. The errors are those of
+// [Provider.Finish].
+func (p *Provider) Verify(ctx context.Context, idToken, nonce string) (*Person, error) {
+	d, err := p.discover(ctx)
+	if err != nil {
+		return nil, err
+	}
+	token, err := d.verifier.Verify(p.with(ctx), idToken)
 	if err != nil {
 		return nil, unverified(err)
 	}
-	if subtle.ConstantTimeCompare([]byte(token.Nonce), []byte(a.Nonce)) != 1 {
+	if subtle.ConstantTimeCompare([]byte(token.Nonce), []byte(nonce)) != 1 {
 		return nil, fmt.Errorf("%w: the ID token is of another login", ErrRefused)
 	}
 	if token.IssuedAt.After(time.Now().Add(maxSkew)) {
@@ -443,35 +469,4 @@ func groupsOf(claim json.RawMessage) ([]string, error) {
 	}
 	slices.Sort(groups)
 	return slices.Compact(groups), nil
-}
-
-// An Ending is the content of a logout token. It names a person, a session at the provider, or both.
-type Ending struct {
-	ID      string // of the token, to recognize it when it comes again
-	Subject string
-	SID     string
-	Issued  time.Time
-}
-
-// Logout reads a logout token of the provider (OpenID Connect Back-Channel Logout 1.0).
-func (p *Provider) Logout(ctx context.Context, text string) (*Ending, error) {
-	d, err := p.discover(ctx)
-	if err != nil {
-		return nil, err
-	}
-	token, err := d.verifier.VerifyLogout(p.with(ctx), text)
-	if err != nil {
-		return nil, unverified(err)
-	}
-	now := time.Now()
-	switch {
-	case token.TokenID == "" || len(token.TokenID) > 255:
-		return nil, fmt.Errorf("%w: the logout token has no ID of 1 to 255 bytes", ErrRefused)
-	case token.IssuedAt.Before(now.Add(-maxLogout)) || token.IssuedAt.After(now.Add(maxSkew)):
-		return nil, fmt.Errorf("%w: the logout token was issued at %s", ErrRefused,
-			token.IssuedAt.UTC().Format(time.RFC3339))
-	case token.Subject == "" && token.SessionID == "":
-		return nil, fmt.Errorf("%w: the logout token names nobody", ErrRefused)
-	}
-	return &Ending{ID: token.TokenID, Subject: token.Subject, SID: token.SessionID, Issued: token.IssuedAt}, nil
 }

@@ -33,6 +33,12 @@ func start(t *testing.T) (*logintest.Provider, *login.Provider) {
 	t.Helper()
 	at := logintest.Start(t)
 	at.Person(ann())
+	return restart(t, at)
+}
+
+// restart returns the side of a master that has not asked the provider yet.
+func restart(t *testing.T, at *logintest.Provider) (*logintest.Provider, *login.Provider) {
+	t.Helper()
 	secret := filepath.Join(t.TempDir(), "secret")
 	if err := os.WriteFile(secret, []byte(logintest.Secret+"\n"), 0o600); err != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 )
 
 // clockSkew is how far the clock of a provider may be behind this master's: a logout ends the sessions that began up to
@@ -24,24 +25,26 @@ type Logout struct {
 	Issued time.Time
 }
 
-// ends reports whether the logout ends a session. A session of the person without an SID may be the one that the token
-// names.
-func (l *Logout) ends(n *api.Session) bool {
+// ends reports whether the logout ends a login that began at a time. One of the person without an SID may be the one
+// that the token names.
+func (l *Logout) ends(of *credential.Login, sid string, began time.Time) bool {
 	switch {
-	case n.Login == nil, n.Login.Issuer != l.Of.Issuer, n.Began.After(l.Issued.Add(clockSkew)):
+	case of == nil, of.Issuer != l.Of.Issuer, began.After(l.Issued.Add(clockSkew)):
 		return false
-	case l.Of.Subject != "" && n.Login.Subject != l.Of.Subject:
+	case l.Of.Subject != "" && of.Subject != l.Of.Subject:
 		return false
-	case l.SID == "", n.SID == "":
+	case l.SID == "", sid == "":
 		return l.Of.Subject != ""
 	}
-	return n.SID == l.SID
+	return sid == l.SID
 }
 
-// EndAtProvider ends the sessions that a logout names and returns them, also with an error. The error is [ErrUnknown]
-// if the token has come before and was carried out, so that a copy of it ends no later session. A logout that failed
-// can be sent again.
-func (s *Store) EndAtProvider(ctx context.Context, l Logout) (ended []api.Session, err error) {
+// EndAtProvider ends the sessions that a logout names and returns them, also with an error. endKey ends the credential
+// of a login of a person, which a master with the keys does. The error is [ErrUnknown] if the token has come before and
+// was carried out, so that a copy of it ends no later session. A logout that failed can be sent again.
+func (s *Store) EndAtProvider(
+	ctx context.Context, l Logout, endKey func(u *credential.User, public string) error,
+) (ended []api.Session, err error) {
 	carriedOut := logoutPrefix + keyOf(l.Of.Issuer+" "+l.Token)
 	switch _, err := s.kv.Get(ctx, carriedOut); {
 	case err == nil:
@@ -55,7 +58,7 @@ func (s *Store) EndAtProvider(ctx context.Context, l Logout) (ended []api.Sessio
 		return nil, err
 	}
 	for _, k := range all {
-		if !l.ends(&k.session) {
+		if !l.ends(k.session.Login, k.session.SID, k.session.Began) {
 			continue
 		}
 		if err := s.end(ctx, k.key); err != nil {
@@ -64,9 +67,36 @@ func (s *Store) EndAtProvider(ctx context.Context, l Logout) (ended []api.Sessio
 		ended = append(ended, k.session)
 	}
 
+	people, err := s.users.List(ctx)
+	if err != nil {
+		return ended, err
+	}
+	for i := range people {
+		for _, k := range credential.Current(people[i].Keys, time.Now()) {
+			if !k.OfLogin() || !l.ends(people[i].Login, k.SID, k.Issued) {
+				continue
+			}
+			if err := endKey(&people[i], k.Public); err != nil {
+				return ended, err
+			}
+		}
+	}
+
 	_, err = s.kv.Create(ctx, carriedOut, nil)
 	if err != nil && !errors.Is(err, jetstream.ErrKeyExists) { // a copy came at the same time
 		return ended, fmt.Errorf("cannot store that the logout was carried out: %w", err)
 	}
 	return ended, nil
+}
+
+// Spend notes that an ID token has made a credential. The error is [ErrUnknown] if it has made one before.
+func (s *Store) Spend(ctx context.Context, idToken string) error {
+	_, err := s.kv.Create(ctx, spentPrefix+keyOf(idToken), nil)
+	if errors.Is(err, jetstream.ErrKeyExists) {
+		return fmt.Errorf("%w: the ID token: %w", grants.ErrNotAllowed, ErrUnknown)
+	}
+	if err != nil {
+		return fmt.Errorf("cannot store that the ID token was used: %w", err)
+	}
+	return nil
 }

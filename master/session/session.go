@@ -61,6 +61,7 @@ const (
 	sessionPrefix = "session."
 	codePrefix    = "code."
 	logoutPrefix  = "logout." // a logout token that a provider has sent
+	spentPrefix   = "spent."  // an ID token by which zester login has made a credential
 )
 
 // Options are how long sessions last. The zero value has the defaults.

@@ -186,7 +186,7 @@ func TestALogoutAtTheProviderEndsSessionsOnEveryMaster(t *testing.T) {
 			ended, err := m.EndAtProvider(t.Context(), session.Logout{
 				Of:  credential.Login{Issuer: "https://id.example.com", Subject: subject},
 				SID: sid, Token: token, Issued: time.Now(),
-			})
+			}, nil)
 			if len(ended) != want || !errors.Is(err, wantErr) {
 				t.Errorf("%d sessions were ended, %v; want %d, %v", len(ended), err, want, wantErr)
 			}
@@ -237,13 +237,13 @@ func TestALogoutThatFailedHalfwayCanBeSentAgain(t *testing.T) {
 
 		first := begin()
 		removable(false)
-		if ended, err := m.EndAtProvider(t.Context(), logout); err == nil || len(ended) != 0 {
+		if ended, err := m.EndAtProvider(t.Context(), logout, nil); err == nil || len(ended) != 0 {
 			t.Fatalf("%d sessions were ended, %v", len(ended), err)
 		}
 		removable(true)
 		time.Sleep(2 * time.Minute)
 		later := begin()
-		if ended, err := m.EndAtProvider(t.Context(), logout); err != nil || len(ended) != 1 {
+		if ended, err := m.EndAtProvider(t.Context(), logout, nil); err != nil || len(ended) != 1 {
 			t.Errorf("sent again: %d sessions were ended, %v", len(ended), err)
 		}
 		time.Sleep(time.Second)
@@ -405,6 +405,25 @@ func tokenSession(t *testing.T, m master) (cookie string) {
 		t.Errorf("%+v", n)
 	}
 	return cookie
+}
+
+func TestATokenOfAPurposeOpensNoSession(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		m := open(t, b)
+		for name, scopes := range map[string][]credential.Scope{
+			"prometheus": {credential.ScopeMetrics},
+			"robot":      {credential.ScopeMCP, credential.ScopeRead, credential.ScopeDispatch},
+		} {
+			text, hash := credential.NewSecret(name)
+			q := credential.TokenRequest{Name: name, Hash: hash, Scopes: scopes}
+			if _, err := m.tokens.Create(t.Context(), q, "ann"); err != nil {
+				t.Fatal(err)
+			}
+			if cookie, _, err := m.ByToken(t.Context(), text, firefox); !errors.Is(err, grants.ErrNotAllowed) || cookie != "" {
+				t.Errorf("a session with the token %s: %v", name, err)
+			}
+		}
+	})
 }
 
 func TestAUserHasTwentySessions(t *testing.T) {

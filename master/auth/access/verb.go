@@ -27,9 +27,11 @@ func readVerbs() (patterns []string) {
 	return patterns
 }
 
-// own are the verbs about the caller alone: a login of the console and its end, another credential for the caller's
-// key, and the record of what an assistant does in the caller's name.
-var own = []string{"session.create", "session.end", "user.renew", "agent.record"}
+// own are the verbs about the caller alone: logins and their ends, another credential for the caller's key, and the
+// record of what an assistant does in the caller's name.
+var own = []string{
+	"session.create", "session.end", "user.renew", "user.login", "user.logout", "agent.record",
+}
 
 // Expand replaces the names of groups by their patterns. A result is "*", or a noun and a verb; one of the two may be
 // "*".

@@ -22,7 +22,13 @@ type Key struct {
 	Issued  time.Time `json:"issued"`
 	Expires time.Time `json:"expires,omitzero"` // zero: it does not
 	By      string    `json:"by,omitempty"`     // user who requested it; empty if it was made beside the masters' keys
+	// Until is the latest end of a credential of zester login; zero: it is none.
+	Until time.Time `json:"until,omitzero"`
+	SID   string    `json:"sid,omitempty"` // session of the login at the provider; empty: it does not say
 }
+
+// OfLogin reports whether the credential is one of zester login.
+func (k *Key) OfLogin() bool { return !k.Until.IsZero() }
 
 // Current returns the keys whose credentials have not expired.
 func Current(keys []Key, now time.Time) (left []Key) {
@@ -71,6 +77,8 @@ type End struct {
 	At time.Time `json:"at"`
 	// Expires is when the last of them would have expired; the End can be forgotten then. Zero: never.
 	Expires time.Time `json:"expires,omitzero"`
+	// Role is the role of a person's credential; empty: the role that the person has now.
+	Role grants.Role `json:"role,omitempty"`
 }
 
 // Lasts returns e with the later Expires of e and other, and whether that changed e.

@@ -46,6 +46,12 @@ func ReadOwn(text []byte) (*Own, error) {
 	return o, nil
 }
 
+// Text returns the content of the file.
+func (o *Own) Text() []byte { return o.text }
+
+// Public returns the public half of the key.
+func (o *Own) Public() string { return o.public }
+
 // A Renewal is a request for a new JWT for the key of a JWT that has not ended.
 type Renewal struct {
 	Token string `json:"token"` // the JWT

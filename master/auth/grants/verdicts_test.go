@@ -207,7 +207,9 @@ var calls = map[string]roles{
 	"zester.api.credential.list": readers,
 	"zester.api.token.list":      readers, "zester.api.token.create": chiefs, "zester.api.token.rotate": chiefs, "zester.api.token.revoke": chiefs,
 	"zester.api.session.list": readers, "zester.api.session.create": readers, "zester.api.session.end": readers, "zester.api.user.renew": readers,
-	"zester.api.user.list": readers, "zester.api.user.explain": readers, "zester.api.user.add": chiefs, "zester.api.user.revoke": chiefs,
+	"zester.api.user.login":  readers, // masters refuse it from the bus
+	"zester.api.user.logout": readers,
+	"zester.api.user.list":   readers, "zester.api.user.explain": readers, "zester.api.user.add": chiefs, "zester.api.user.revoke": chiefs,
 	"zester.api.access.list": readers, // masters show it to nobody with limits
 	"zester.api.role.list":   readers, "zester.api.role.set": chiefs, "zester.api.role.remove": chiefs,
 	"zester.api.enroll.list": readers, "zester.api.enroll.approve": chiefs, "zester.api.enroll.reject": chiefs, "zester.api.enroll.revoke": chiefs,

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -41,7 +42,8 @@ const registerDir = "issued"
 // Register records that a credential is about to be made for entry.Keys with the keys in dir, and returns the name to
 // make it for. The error is [ErrIssued] if the party has a credential, unless again is set; [ErrTaken] if another peel
 // has the same wire form, because on the bus both would be one; [ErrRevoked] if the name was revoked. A key that is in
-// the register gets the later end.
+// the register gets the later end. A login in another role replaces the keys of earlier logins, which have been
+// revoked.
 func Register(dir string, entry Entry, again bool) (name string, err error) {
 	name = entry.ID
 	if entry.Role == grants.RolePeel {
@@ -102,6 +104,8 @@ func register(dir, name string, entry Entry, again bool) error {
 		return fmt.Errorf("%w at %s", ErrRevoked, known.Revoked.Format(time.RFC3339))
 	case known.ID != entry.ID:
 		return fmt.Errorf("%w: %s", ErrTaken, known.ID)
+	case known.Role != entry.Role && ofLogins(known.Keys) && ofLogins(entry.Keys):
+		known.Role, known.Keys = entry.Role, nil
 	case known.Role != entry.Role:
 		return fmt.Errorf("%w, as %s", ErrIssued, known.Role)
 	case !again && len(known.Keys) > 0:
@@ -109,6 +113,12 @@ func register(dir, name string, entry Entry, again bool) error {
 	}
 	known.Keys = credential.Current(credential.Merge(known.Keys, entry.Keys), time.Now())
 	return writeEntry(path, known)
+}
+
+// ofLogins reports whether keys that have not expired are all of zester login.
+func ofLogins(keys []credential.Key) bool {
+	current := credential.Current(keys, time.Now())
+	return !slices.ContainsFunc(current, func(k credential.Key) bool { return !k.OfLogin() })
 }
 
 // Registered returns the entry of a party by its name on the bus, which [grants.CheckName] allows; zero if there is

@@ -1,6 +1,7 @@
 package user
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,7 +22,8 @@ type Directory struct {
 	Store *Store
 	Keys  *keystore.Keys
 	// Push copies stored revocations to the key store and to the servers.
-	Push func(context.Context) error
+	Push     func(context.Context) error
+	PushSoon func() // has that done when replies in flight have left
 }
 
 // Ended returns the keys of people that were revoked, by role.
@@ -35,7 +37,13 @@ func (d *Directory) Ended(ctx context.Context) (map[grants.Role]map[string]crede
 		if !u.Revoked.IsZero() {
 			maps.Copy(ends[u.Role], credential.Ends(u.Keys, u.Revoked))
 		}
-		maps.Copy(ends[u.Role], u.Ended)
+		for public, e := range u.Ended {
+			role := cmp.Or(e.Role, u.Role)
+			if ends[role] == nil {
+				ends[role] = map[string]credential.End{}
+			}
+			ends[role][public] = e
+		}
 	}
 	return ends, err
 }
@@ -214,17 +222,7 @@ func (d *Directory) Publish(ctx context.Context) error {
 // RevokeKeys ends the credentials of a person that were requested by another one.
 func (d *Directory) RevokeKeys(ctx context.Context, name, by string) error {
 	_, err := d.Store.all.Change(ctx, name, func(u *credential.User) error {
-		now := time.Now().UTC()
-		u.Keys = slices.DeleteFunc(u.Keys, func(k credential.Key) bool {
-			if k.By != by {
-				return false
-			}
-			if u.Ended == nil {
-				u.Ended = map[string]credential.End{}
-			}
-			u.Ended[k.Public] = credential.End{At: now, Expires: k.Expires}
-			return true
-		})
+		endKeys(u, func(k *credential.Key) bool { return k.By == by })
 		return nil
 	})
 	if errors.Is(err, bucket.ErrAbsent) {
@@ -234,6 +232,25 @@ func (d *Directory) RevokeKeys(ctx context.Context, name, by string) error {
 		return err
 	}
 	return d.Push(ctx)
+}
+
+// endKeys ends keys of a user, and returns how many.
+func endKeys(u *credential.User, ends func(*credential.Key) bool) int {
+	now, had := time.Now().UTC(), len(u.Keys)
+	maps.DeleteFunc(u.Ended, func(_ string, e credential.End) bool {
+		return !e.Expires.IsZero() && now.After(e.Expires)
+	})
+	u.Keys = slices.DeleteFunc(u.Keys, func(k credential.Key) bool {
+		if !ends(&k) {
+			return false
+		}
+		if u.Ended == nil {
+			u.Ended = map[string]credential.End{}
+		}
+		u.Ended[k.Public] = credential.End{At: now, Expires: k.Expires, Role: u.Role}
+		return true
+	})
+	return had - len(u.Keys)
 }
 
 // Find returns a person, also one who was revoked; the error is [ErrNotFound] if there is none of that name.

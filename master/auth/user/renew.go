@@ -13,10 +13,10 @@ import (
 	"github.com/seed-c01c3da5/zester/master/bucket"
 )
 
-// Renew signs a further JWT for the key of a caller's credential, for [credential.UserLife]. The error is [ErrInvalid]
-// if the request does not prove that it comes from the key of a credential of the caller that has not ended. It is
-// [grants.ErrNotAllowed] if the person or the key was revoked, if the credential was issued for a shorter time, or if
-// the caller has limits that are not known.
+// Renew signs a further JWT for the key of a caller's credential, for [credential.UserLife], or [credential.LoginLife]
+// if it is one of zester login. The error is [ErrInvalid] if the request does not prove that it comes from the key of a
+// credential of the caller that has not ended. It is [grants.ErrNotAllowed] if the person or the key was revoked, if
+// the credential was issued for a shorter time, or if the caller has limits that are not known.
 //
 // The new end of the key is stored before the JWT is signed, in the record that a revocation changes. So a revocation
 // either finds the key, or was stored before, and then nothing is signed. It is also stored in the register, for a
@@ -43,15 +43,9 @@ func (d *Directory) Renew(ctx context.Context, from grants.Caller, q credential.
 		return nil, fmt.Errorf("%w: the name %s belongs to somebody else, in the role %s", grants.ErrNotAllowed,
 			known.Name, known.Role)
 	}
-	if !credential.Renewable(had.Issued, had.Expires) {
-		return nil, fmt.Errorf("%w: the credential was issued for %s, and only one for %s or longer can be renewed: "+
-			"ask who issued it for another one", grants.ErrNotAllowed, had.Expires.Sub(had.Issued), credential.UserLife)
-	}
-
-	until := time.Now().UTC().Add(credential.UserLife)
-	if until.Before(had.Expires) {
-		return nil, fmt.Errorf("%w: the credential ends at %s, and a renewed one would end before", ErrInvalid,
-			had.Expires.UTC().Format(time.RFC3339))
+	until, err := renewedEnd(known, had)
+	if err != nil {
+		return nil, err
 	}
 	extend := func(u *credential.User) error { return extendKey(u, had.Public, until) }
 	if err := extend(known); err != nil {
@@ -76,8 +70,33 @@ func (d *Directory) Renew(ctx context.Context, from grants.Caller, q credential.
 	if err != nil {
 		return nil, err
 	}
-	token, err := d.Keys.Issue(from.Role, had.Name, had.Public, credential.UserLife)
+	token, err := d.Keys.Issue(from.Role, had.Name, had.Public, time.Until(until))
 	return &credential.Renewed{Token: token}, err
+}
+
+// renewedEnd returns when a renewed credential of a person ends.
+func renewedEnd(known *credential.User, had keystore.Signed) (until time.Time, err error) {
+	now := time.Now().UTC()
+	i := slices.IndexFunc(known.Keys, func(k credential.Key) bool { return k.Public == had.Public })
+	switch {
+	case i >= 0 && known.Keys[i].OfLogin():
+		if until = now.Add(credential.LoginLife); until.After(known.Keys[i].Until) {
+			until = known.Keys[i].Until
+		}
+		if !until.After(had.Expires) {
+			return until, fmt.Errorf("%w: the login is over %s old, and is renewed no more: zester login logs in again",
+				grants.ErrNotAllowed, credential.LoginTime-credential.LoginLife)
+		}
+		return until, nil
+	case !credential.Renewable(had.Issued, had.Expires):
+		return until, fmt.Errorf("%w: the credential was issued for %s, and only one for %s or longer can be renewed: "+
+			"ask who issued it for another one", grants.ErrNotAllowed, had.Expires.Sub(had.Issued), credential.UserLife)
+	}
+	if until = now.Add(credential.UserLife); until.Before(had.Expires) {
+		return until, fmt.Errorf("%w: the credential ends at %s, and a renewed one would end before", ErrInvalid,
+			had.Expires.UTC().Format(time.RFC3339))
+	}
+	return until, nil
 }
 
 // extendKey sets the end of a key of a user.

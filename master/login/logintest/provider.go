@@ -37,6 +37,7 @@ type Provider struct {
 	key    crypto.Signer
 	kid    string
 	codes  map[string]request
+	device map[string]string // what the token endpoint says next about a device; empty: the person has logged in
 	claims map[string]any
 	faults Faults
 }
@@ -50,6 +51,7 @@ type Faults struct {
 	Change    func(claims map[string]any) // of ID tokens
 	AuthURL   string                      // in the discovery document; empty: its own
 	Issuer    string                      // in the discovery document; empty: its own
+	NoDevices bool                        // there is no login by a code
 }
 
 // A request is what a browser came with.
@@ -58,13 +60,14 @@ type request struct{ nonce, challenge, redirect string }
 // Start returns a provider that runs until the test ends. Its key is RSA.
 func Start(t *testing.T) *Provider {
 	t.Helper()
-	p := &Provider{t: t, codes: map[string]request{}, claims: map[string]any{}}
+	p := &Provider{t: t, codes: map[string]request{}, device: map[string]string{}, claims: map[string]any{}}
 	p.RotateRSA()
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /.well-known/openid-configuration", p.discovery)
 	mux.HandleFunc("GET /keys", p.keys)
 	mux.HandleFunc("GET /authorize", p.authorize)
 	mux.HandleFunc("POST /token", p.token)
+	mux.HandleFunc("POST /device", p.beginDevice)
 	p.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		f := p.now()
 		if f.Hang {
@@ -134,6 +137,9 @@ func (p *Provider) discovery(w http.ResponseWriter, _ *http.Request) {
 		"jwks_uri": p.URL + "/keys", "id_token_signing_alg_values_supported": []string{"RS256", "ES256"},
 		"scopes_supported": []string{"openid", "email", "groups"},
 	}
+	if !f.NoDevices {
+		d["device_authorization_endpoint"] = p.URL + "/device"
+	}
 	if f.AuthURL != "" {
 		d["authorization_endpoint"] = f.AuthURL
 	}
@@ -178,16 +184,72 @@ func (p *Provider) authorize(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, q.Get("redirect_uri")+"?"+back.Encode(), http.StatusSeeOther)
 }
 
+// isClient reports whether a request proves that it comes from the client.
+func (p *Provider) isClient(r *http.Request) bool {
+	id, secret, _ := r.BasicAuth()
+	return p.now().NoSecret || id == ClientID && secret == url.QueryEscape(Secret)
+}
+
+func (p *Provider) beginDevice(w http.ResponseWriter, r *http.Request) {
+	if !p.isClient(r) || !strings.Contains(r.PostFormValue("scope"), "openid") {
+		answer(w, http.StatusUnauthorized, map[string]string{"error": "invalid_client"})
+		return
+	}
+	secret := rand.Text()
+	p.mu.Lock()
+	p.device[secret] = "authorization_pending"
+	p.mu.Unlock()
+	answer(w, http.StatusOK, map[string]any{
+		"device_code": secret, "user_code": "WDJB-MJHT", "verification_uri": p.URL + "/enter", "expires_in": 600,
+		"interval": 1,
+	})
+}
+
+// Decide sets what the provider says about all logins by a code: an error of RFC 8628, or empty for a person who has
+// logged in.
+func (p *Provider) Decide(says string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for secret := range p.device {
+		p.device[secret] = says
+	}
+}
+
+func (p *Provider) deviceToken(w http.ResponseWriter, r *http.Request) {
+	secret := r.PostFormValue("device_code")
+	p.mu.Lock()
+	says, known := p.device[secret]
+	if known && says == "" {
+		delete(p.device, secret)
+	}
+	p.mu.Unlock()
+	switch {
+	case !p.isClient(r):
+		answer(w, http.StatusUnauthorized, map[string]string{"error": "invalid_client"})
+	case !known:
+		answer(w, http.StatusBadRequest, map[string]string{"error": "invalid_grant"})
+	case says != "":
+		answer(w, http.StatusBadRequest, map[string]string{"error": says})
+	default:
+		answer(w, http.StatusOK, map[string]any{
+			"access_token": rand.Text(), "token_type": "Bearer", "id_token": p.idToken(""),
+		})
+	}
+}
+
 func (p *Provider) token(w http.ResponseWriter, r *http.Request) {
+	if r.PostFormValue("grant_type") == "urn:ietf:params:oauth:grant-type:device_code" {
+		p.deviceToken(w, r)
+		return
+	}
 	code := r.PostFormValue("code")
 	p.mu.Lock()
 	q, known := p.codes[code]
 	delete(p.codes, code)
 	p.mu.Unlock()
-	id, secret, _ := r.BasicAuth()
 	sum := sha256.Sum256([]byte(r.PostFormValue("code_verifier")))
 	switch {
-	case !p.now().NoSecret && (id != ClientID || secret != url.QueryEscape(Secret)):
+	case !p.isClient(r):
 		answer(w, http.StatusUnauthorized, map[string]string{"error": "invalid_client"})
 	case !known, text(sum[:]) != q.challenge, r.PostFormValue("redirect_uri") != q.redirect:
 		answer(w, http.StatusBadRequest, map[string]string{"error": "invalid_grant"})
@@ -204,6 +266,9 @@ func (p *Provider) idToken(nonce string) string {
 		"iss": p.URL, "aud": ClientID, "nonce": nonce, "iat": now.Unix(), "exp": now.Add(time.Minute).Unix(),
 	}
 	p.mu.Lock()
+	if nonce == "" {
+		delete(claims, "nonce")
+	}
 	maps.Copy(claims, p.claims)
 	change := p.faults.Change
 	p.mu.Unlock()
