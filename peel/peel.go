@@ -217,7 +217,7 @@ func (p *Peel) path(name string) string { return filepath.Join(p.o.DataDir, name
 func (p *Peel) Run(ctx context.Context) error {
 	err := p.run(ctx)
 	p.outbox.Close()
-	_ = p.receipts.file.Close() // every number is written
+	p.receipts.close()
 	p.snapshot.Close()
 	return errors.Join(err, p.fence.Close())
 }

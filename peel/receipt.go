@@ -19,19 +19,32 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/canon"
 )
 
-// receipts numbers and signs what the peel runs.
+// receipts numbers and signs what the peel runs. A receipt has a signature of its own: one for a batch of returns would
+// save 25 µs of a core for each run, and have each return wait for the others and carry the hashes of a path among
+// them.
+//
+// No number is given to two runs. The file has a number up to which runs may have been numbered, and has it on the disk
+// before they are. After an end without [receipts.close], such as a crash of the host, at least one number is left out,
+// so that readers see a gap even if the last runs could not be numbered.
 type receipts struct {
 	log  *slog.Logger
 	sign func([]byte) ([]byte, error) // nil: the credential has no key
 
 	mu     sync.Mutex
 	file   *os.File
-	last   uint64
+	last   uint64              // number that was given
+	stored uint64              // numbers up to here may be given
 	number map[wire.JID]uint64 // of runs that have begun and are not reported
 }
 
-// openReceipts reads the last number from a file. A damaged file is one that the host's crash left: the numbers begin
-// again, which readers of receipts see. connect has the credential.
+// reserve is how many numbers are stored at once.
+const reserve = 64
+
+// sizeOfNumber is of the file, in bytes: a number, whether the peel ended well, and a checksum.
+const sizeOfNumber = 8 + 1 + 4
+
+// openReceipts reads the last number from a file. If the file is damaged the numbers begin again, which readers of
+// receipts see. connect has the credential.
 func openReceipts(file string, connect []nats.Option, log *slog.Logger) (r *receipts, err error) {
 	r = &receipts{log: log, number: map[wire.JID]uint64{}}
 	o := nats.GetDefaultOptions()
@@ -45,18 +58,51 @@ func openReceipts(file string, connect []nats.Option, log *slog.Logger) (r *rece
 	if r.file, err = os.OpenFile(file, os.O_RDWR|os.O_CREATE, 0o600); err != nil {
 		return nil, fmt.Errorf("cannot number runs: %w", err)
 	}
-	var data [12]byte
-	switch _, err := r.file.ReadAt(data[:], 0); {
-	case err == nil && crc32.ChecksumIEEE(data[:8]) == binary.BigEndian.Uint32(data[8:]):
+	var data [sizeOfNumber]byte
+	_, err = r.file.ReadAt(data[:], 0)
+	if err == nil && crc32.ChecksumIEEE(data[:9]) == binary.BigEndian.Uint32(data[9:]) {
 		r.last = binary.BigEndian.Uint64(data[:])
-	case err != nil && !errors.Is(err, io.EOF):
+		if data[8] == 0 {
+			r.last++ // the gap
+		}
+	}
+	if err == nil || errors.Is(err, io.EOF) {
+		err = r.store(r.last+reserve, false)
+	}
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("cannot number runs: %w", err), r.file.Close())
 	}
 	return r, nil
 }
 
-// begin numbers a run that begins; its further attempts keep the number. The number outlives the process; a crash of
-// the host may repeat the last ones.
+// store has numbers be given up to one.
+func (r *receipts) store(upTo uint64, ended bool) error {
+	data := append(binary.BigEndian.AppendUint64(nil, upTo), 0)
+	if ended {
+		data[8] = 1
+	}
+	data = binary.BigEndian.AppendUint32(data, crc32.ChecksumIEEE(data))
+	_, err := r.file.WriteAt(data, 0)
+	if err == nil {
+		err = r.file.Sync()
+	}
+	if err == nil {
+		r.stored = upTo
+	}
+	return err
+}
+
+// close notes that all runs have ended.
+func (r *receipts) close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := r.store(r.last, true); err != nil {
+		r.log.Warn("number of the last run not stored: some numbers will be left out", "err", err)
+	}
+	_ = r.file.Close() // all is on the disk
+}
+
+// begin numbers a run that begins; its further attempts keep the number.
 func (r *receipts) begin(jid wire.JID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -67,30 +113,34 @@ func (r *receipts) begin(jid wire.JID) {
 
 func (r *receipts) nextLocked() uint64 {
 	r.last++
-	data := binary.BigEndian.AppendUint64(nil, r.last)
-	data = binary.BigEndian.AppendUint32(data, crc32.ChecksumIEEE(data))
-	if _, err := r.file.WriteAt(data, 0); err != nil {
-		r.log.Warn("number of a run not stored: after a restart it may come again", "err", err)
+	if r.last > r.stored {
+		if err := r.store(r.last+reserve, false); err != nil {
+			r.log.Warn("number of a run not stored: it has no receipt", "err", err)
+		}
 	}
 	return r.last
 }
 
-// end returns the number of a run, and forgets it. Work that did not begin in this process gets the next number.
+// end returns the number of a run, and forgets it. Work that did not begin in this process gets the next number. It is
+// 0 if the number could not be stored.
 func (r *receipts) end(jid wire.JID) uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n, begun := r.number[jid]
 	if !begun {
-		return r.nextLocked()
+		n = r.nextLocked()
 	}
 	delete(r.number, jid)
+	if n > r.stored {
+		return 0
+	}
 	return n
 }
 
 // receipt returns a receipt with room for its signature, nil if the peel cannot sign.
 func (p *Peel) receipt(jid wire.JID) *wire.Receipt {
 	n := p.receipts.end(jid)
-	if p.receipts.sign == nil {
+	if p.receipts.sign == nil || n == 0 {
 		return nil
 	}
 	r := &wire.Receipt{Number: n, Signature: make([]byte, wire.SignatureSize)}
