@@ -95,6 +95,26 @@ func TestScopesOfATokenSayWhichToolsItMayCall(t *testing.T) {
 	for _, scope := range []string{"read", "dispatch", "admin"} {
 		tokens[scope] = f.assistantAt(t, url, f.token(t, scope, scope))
 	}
+	// A token of this purpose alone has the tools of its other scope here, and one of another purpose none.
+	for _, scope := range []string{"read", "dispatch"} {
+		only := f.printed(t, "auth", "token", "create", "only-"+scope, "--only", "mcp", "--scope", scope)
+		tokens["mcp-"+scope] = f.assistantAt(t, url, strings.TrimSpace(only))
+	}
+	metrics := f.web(t, strings.TrimSpace(f.printed(t, "auth", "token", "create", "prometheus", "--only", "metrics")))
+	for path, want := range map[string]int{"/mcp": http.StatusForbidden, "/metrics": http.StatusOK} {
+		method := map[string]string{"/mcp": http.MethodPost, "/metrics": http.MethodGet}[path]
+		r, err := http.NewRequestWithContext(t.Context(), method, url+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := metrics.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _ = a.Body.Close(); a.StatusCode != want {
+			t.Errorf("a token for metrics gets %d at %s", a.StatusCode, path)
+		}
+	}
 	for _, c := range []struct {
 		tool string
 		args object
@@ -117,7 +137,7 @@ func TestScopesOfATokenSayWhichToolsItMayCall(t *testing.T) {
 	} {
 		for scope, a := range tokens {
 			text, failed := a.call(c.tool, c.args)
-			if may := slices.Contains(strings.Fields(c.may), scope); failed == may {
+			if may := slices.Contains(strings.Fields(c.may), strings.TrimPrefix(scope, "mcp-")); failed == may {
 				t.Errorf("%s with the scope %s: failed %v: %s", c.tool, scope, failed, text)
 			}
 		}
