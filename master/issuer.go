@@ -34,7 +34,7 @@ func (m *Master) externalIssuer() (issuer, error) {
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return issuer{}, nil
 	}
-	keys, err := keystore.Open(dir)
+	keys, err := keystore.OpenWith(dir, m.o.Signer)
 	if err != nil {
 		return issuer{}, err
 	}

@@ -64,13 +64,14 @@ type Service func(ctx context.Context, nc *nats.Conn, fleet *fleet.Fleet) error
 
 // Options are the options of a Master.
 type Options struct {
-	ID      string   // unique among masters: a credential's name
-	DataDir string   // keys, the embedded server's store and run.json; made with mode 0700
-	Host    string   // where the embedded server listens; empty: 127.0.0.1
-	Port    int      // of the embedded server; 0: the kernel chooses
-	Names   []string // by which peels on other hosts reach the embedded server, beside the host's own
-	NATS    string   // URL of an external server; empty: the embedded one
-	CA      string   // file with the certificates by which the external server is checked, see [dial.CheckedBy]
+	ID      string           // unique among masters: a credential's name
+	DataDir string           // keys, the embedded server's store and run.json; made with mode 0700
+	Signer  *keystore.Signer // has keys that are not in DataDir; nil: there are none
+	Host    string           // where the embedded server listens; empty: 127.0.0.1
+	Port    int              // of the embedded server; 0: the kernel chooses
+	Names   []string         // by which peels on other hosts reach the embedded server, beside the host's own
+	NATS    string           // URL of an external server; empty: the embedded one
+	CA      string           // file with the certificates by which the external server is checked, see [dial.CheckedBy]
 	// file with this master's credential for the external server, which the master renews; empty: Connect has it
 	Creds   string
 	Connect []nats.Option
@@ -197,7 +198,7 @@ func (m *Master) run(ctx context.Context, open func(rest.Backend)) error {
 			opts = append([]nats.Option{nats.UserCredentials(m.o.Creds)}, opts...)
 		}
 	} else {
-		keys, err := keystore.Open(keystore.Dir(m.o.DataDir))
+		keys, err := keystore.OpenWith(keystore.Dir(m.o.DataDir), m.o.Signer)
 		if err != nil {
 			return err
 		}

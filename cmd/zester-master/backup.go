@@ -117,7 +117,7 @@ const timeLayout = "2006-01-02 15:04:05 MST"
 
 // busOf returns the bus of the master with this configuration.
 func (c *Config) busOf(log *slog.Logger) backup.Bus {
-	return backup.Bus{DataDir: c.DataDir, NATS: c.NATS, CA: cmp.Or(c.CA, c.Creds), Log: log}
+	return backup.Bus{DataDir: c.DataDir, Signer: c.Keys.signer(), NATS: c.NATS, CA: cmp.Or(c.CA, c.Creds), Log: log}
 }
 
 // restoring is zester-master restore.

@@ -18,6 +18,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/cmd/daemon"
 	"github.com/seed-c01c3da5/zester/master"
+	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/fleet"
 	"github.com/seed-c01c3da5/zester/master/otel"
 	"github.com/seed-c01c3da5/zester/master/outbound"
@@ -48,8 +49,24 @@ type Config struct {
 	Audit time.Duration `yaml:"audit_retention"`
 	// AckWindow is how long a target may be silent before its request is sent again, once; 0: it is not sent again.
 	AckWindow time.Duration `yaml:"ack_window"`
+	Keys      Keys          `yaml:"keys"` // of the bus
 	// Identities are files with age identities, which decrypt the secrets of the repo.
 	Identities []string `yaml:"identities"`
+}
+
+// Keys is the part of master.yaml about keys of the bus that are not in the data directory.
+type Keys struct {
+	Signer struct {
+		Command []string `yaml:"command"` // program and arguments; empty: there is none
+	} `yaml:"signer"` // a program that signs with them
+}
+
+// signer returns the program, nil if there is none.
+func (k *Keys) signer() *keystore.Signer {
+	if len(k.Signer.Command) == 0 {
+		return nil
+	}
+	return &keystore.Signer{Command: k.Signer.Command}
 }
 
 // Bus is the part of master.yaml about the embedded server, or the external one.
@@ -184,6 +201,7 @@ func (c *Config) Flags(fs *flag.FlagSet) {
 // Prepare checks the configuration as a whole.
 func (c *Config) Prepare(log *slog.Logger) (d daemon.Daemon, err error) {
 	o := master.Options{
+		Signer:    c.Keys.signer(),
 		Metrics:   service.NewMetrics(),
 		DataDir:   c.DataDir,
 		NATS:      c.NATS,

@@ -23,9 +23,10 @@ const credentialTime = 24 * time.Hour
 
 // A Bus says where the bus of a master is.
 type Bus struct {
-	DataDir string // of the master, with the keys
-	NATS    string // URL of an external server; empty: the master's embedded one
-	CA      string // file with the certificates by which the external server is checked, see [dial.CheckedBy]
+	DataDir string           // of the master, with the keys
+	Signer  *keystore.Signer // has keys that are not in DataDir; nil: there are none
+	NATS    string           // URL of an external server; empty: the master's embedded one
+	CA      string           // file with the certificates by which the external server is checked, see [dial.CheckedBy]
 	Log     *slog.Logger
 }
 
@@ -66,7 +67,7 @@ func (b Bus) keys() (*keystore.Keys, error) {
 			Err:  err,
 		}
 	}
-	return keystore.Open(dir)
+	return keystore.OpenWith(dir, b.Signer)
 }
 
 func (b Bus) dial(creds []byte, inbox string, opts ...nats.Option) (*nats.Conn, error) {

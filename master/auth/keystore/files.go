@@ -31,7 +31,10 @@ func Dir(dataDir string) string { return filepath.Join(dataDir, "auth") }
 // owner may use, a path that others may change, and a set with a key missing: a new one would lock out everybody whose
 // credential the old one signed. Root may read the keys of a master that runs as another user, and changes none of
 // them: the files would be root's, and the master could not read them.
-func Open(dir string) (*Keys, error) {
+func Open(dir string) (*Keys, error) { return OpenWith(dir, nil) }
+
+// OpenWith is [Open] with a program for keys that have only their public half in the folder; nil: none.
+func OpenWith(dir string, by *Signer) (*Keys, error) {
 	if err := private.CheckRead(dir); err != nil {
 		return nil, err
 	}
@@ -44,7 +47,7 @@ func Open(dir string) (*Keys, error) {
 			return nil, fmt.Errorf("cannot make keys in %s: %w", dir, err)
 		}
 	}
-	k, err := load(dir)
+	k, err := load(dir, by)
 	if err != nil {
 		return nil, fmt.Errorf("cannot open the keys in %s: %w", dir, err)
 	}
@@ -63,7 +66,11 @@ func complete(root *os.Root, dir string, r grants.Role) error {
 	if r.Account() == r {
 		files = append(files, accountFile(r))
 	}
-	if _, err := root.Lstat(files[len(files)-1]); !errors.Is(err, fs.ErrNotExist) {
+	last := files[len(files)-1]
+	if out, err := isOutside(root, last); out || err != nil {
+		return err
+	}
+	if _, err := root.Lstat(last); !errors.Is(err, fs.ErrNotExist) {
 		return nil // what is wrong with it is found when it is read
 	}
 	for _, file := range files {
@@ -166,7 +173,7 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-func load(dir string) (*Keys, error) {
+func load(dir string, by *Signer) (*Keys, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, err
@@ -179,12 +186,12 @@ func load(dir string) (*Keys, error) {
 	if info.Mode().Perm()&0o077 != 0 {
 		return nil, fmt.Errorf("the directory is open to others (mode %04o), want 0700", info.Mode().Perm())
 	}
-	operator, err := readKey(root, operatorFile, nkeys.PrefixByteOperator)
+	operator, err := readKey(root, operatorFile, nkeys.PrefixByteOperator, by)
 	if err != nil {
 		return nil, err
 	}
 	defer operator.Wipe()
-	k := &Keys{dir: dir, accounts: map[grants.Role]string{}, signers: map[grants.Role]nkeys.KeyPair{}}
+	k := &Keys{dir: dir, by: by, accounts: map[grants.Role]string{}, signers: map[grants.Role]nkeys.KeyPair{}}
 	for _, r := range younger {
 		if err := complete(root, dir, r); err != nil {
 			return nil, err
@@ -194,12 +201,12 @@ func load(dir string) (*Keys, error) {
 		if k.accounts[r], err = publicKey(root, accountFile(r)); err != nil {
 			return nil, err
 		}
-		if k.signers[r], err = readKey(root, signerFile(r), nkeys.PrefixByteAccount); err != nil {
+		if k.signers[r], err = readKey(root, signerFile(r), nkeys.PrefixByteAccount, by); err != nil {
 			return nil, err
 		}
 	}
 	if k.signers[grants.RoleSite], err = readKey(root, signerFile(grants.RoleSite),
-		nkeys.PrefixByteAccount); err != nil {
+		nkeys.PrefixByteAccount, by); err != nil {
 		return nil, err
 	}
 	system, err := publicKey(root, systemFile)
@@ -223,7 +230,12 @@ func load(dir string) (*Keys, error) {
 // maxSeed bounds a file with a seed, in bytes.
 const maxSeed = 1 << 10
 
-func readKey(root *os.Root, name string, kind nkeys.PrefixByte) (nkeys.KeyPair, error) {
+func readKey(root *os.Root, name string, kind nkeys.PrefixByte, by *Signer) (nkeys.KeyPair, error) {
+	if out, err := isOutside(root, name); out {
+		return readOutside(root, name, kind, by)
+	} else if err != nil {
+		return nil, err
+	}
 	f, err := root.Open(name)
 	if err != nil {
 		return nil, err
@@ -242,7 +254,7 @@ func readKey(root *os.Root, name string, kind nkeys.PrefixByte) (nkeys.KeyPair, 
 }
 
 func publicKey(root *os.Root, name string) (string, error) {
-	key, err := readKey(root, name, nkeys.PrefixByteAccount)
+	key, err := readKey(root, name, nkeys.PrefixByteAccount, nil)
 	if err != nil {
 		return "", err
 	}

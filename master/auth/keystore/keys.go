@@ -13,7 +13,8 @@
 // keys is an error, never an empty list; a rotation that is cut short locks nobody out and is completed by repeating
 // it. "a.b" and "a_b" have one name on the bus, so the register refuses the second.
 //
-// Known gap: whoever can read the folder can sign anything. The keys are not encrypted.
+// Known gaps: whoever can read the folder can sign anything. The keys are not encrypted; a [Signer] may keep them
+// elsewhere. Keys that it has are not rotated here.
 package keystore
 
 import (
@@ -41,6 +42,7 @@ type Trust struct {
 // Keys hold the secrets that sign credentials. Methods may be called from several goroutines.
 type Keys struct {
 	dir      string
+	by       *Signer                // has the keys that the folder lacks; nil: none
 	accounts map[grants.Role]string // public keys
 	signers  map[grants.Role]nkeys.KeyPair
 
@@ -180,7 +182,7 @@ func (k *Keys) signByAccount(file string, ttl time.Duration, may grants.Grants) 
 		return nil, err
 	}
 	defer root.Close()
-	signer, err := readKey(root, file, nkeys.PrefixByteAccount)
+	signer, err := readKey(root, file, nkeys.PrefixByteAccount, k.by)
 	if err != nil {
 		return nil, err
 	}

@@ -102,7 +102,7 @@ func (k *Keys) renew(role grants.Role) error {
 		return err
 	}
 	defer root.Close()
-	operator, err := readKey(root, operatorFile, nkeys.PrefixByteOperator)
+	operator, err := readKey(root, operatorFile, nkeys.PrefixByteOperator, k.by)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/google/renameio/v2"
@@ -49,6 +50,12 @@ func (k *Keys) Rotate() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	left, err := k.unrotated()
+	for r := range left {
+		if _, isOutside := k.signers[r].(*outside); isOutside && err == nil {
+			err = fmt.Errorf("keys.signer has the key of the role %s: rotate it there, put its public half into %s, "+
+				"and restart the masters", r, strings.TrimSuffix(signerFile(r), seedSuffix)+publicSuffix)
+		}
+	}
 	if err != nil {
 		return fmt.Errorf("cannot rotate the signing keys: %w", err)
 	}
