@@ -34,6 +34,9 @@ func (a *app) describePeel(d *api.PeelDetail) error {
 	if s := d.States; s != nil {
 		line("states", string(s.State)+stateRunAt(s))
 	}
+	if !d.Joined.IsZero() {
+		line("joined", clock(d.Joined))
+	}
 	if !d.Ends.IsZero() {
 		line("credential", "ends "+clock(d.Ends))
 	}

@@ -31,6 +31,7 @@ type PeelDetail struct {
 	Report *PeelReport       `json:"report,omitempty"` // nil: none came, or see Lacks
 	Jobs   []job.Job         `json:"jobs"`             // the newest 20, without targets and arguments
 	Ends   time.Time         `json:"credential_ends,omitzero"`
+	Joined time.Time         `json:"joined,omitzero"` // when it was accepted last
 	Lacks  map[string]string `json:"lacks,omitempty" doc:"What is left out, with the reason."`
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
 	"github.com/seed-c01c3da5/zester/master/job"
@@ -249,7 +250,17 @@ func (s *Server) addPeelStates(ctx context.Context, from grants.Caller, d *api.P
 	return nil
 }
 
-// addCredential adds when the credential of a peel ends, for callers who may list hosts.
+// joined returns when a peel was accepted last; zero: never, or that is no longer known.
+func joined(history []credential.Step) (at time.Time) {
+	for _, step := range history {
+		if step.State == credential.Accepted {
+			at = step.Time
+		}
+	}
+	return at
+}
+
+// addCredential adds when a peel joined and when its credential ends, for callers who may list hosts.
 func (s *Server) addCredential(ctx context.Context, from grants.Caller, d *api.PeelDetail) error {
 	may, err := s.listsHosts(ctx, from)
 	if err != nil || !may {
@@ -261,7 +272,7 @@ func (s *Server) addCredential(ctx context.Context, from grants.Caller, d *api.P
 	}
 	for i := range page.Peels {
 		if page.Peels[i].ID == d.ID {
-			d.Ends = page.Peels[i].Expires
+			d.Ends, d.Joined = page.Peels[i].Expires, joined(page.Peels[i].History)
 		}
 	}
 	return nil

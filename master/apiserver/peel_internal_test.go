@@ -3,11 +3,27 @@ package apiserver
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
 	"github.com/seed-c01c3da5/zester/settings"
 )
+
+func TestAPeelJoinedWhenItWasAcceptedLast(t *testing.T) {
+	at := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
+	steps := []credential.Step{{State: credential.Pending, Time: at}}
+	if got := joined(steps); !got.IsZero() {
+		t.Errorf("a host that waits joined at %s", got)
+	}
+	for i, state := range []credential.EnrollState{credential.Accepted, credential.Revoked, credential.Pending, credential.Accepted, credential.Revoked} {
+		steps = append(steps, credential.Step{State: state, Time: at.Add(time.Duration(i) * time.Hour)})
+	}
+	if got := joined(steps); !got.Equal(at.Add(3 * time.Hour)) {
+		t.Errorf("it joined at %s", got)
+	}
+}
 
 func TestSettingsAreRowsWithTheirOrigins(t *testing.T) {
 	values := map[string]any{

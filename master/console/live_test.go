@@ -13,8 +13,10 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
 	"github.com/seed-c01c3da5/zester/settings/status"
+	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 // liveParts holds that tabs of one browser have one stream, and that parts of pages follow what happens.
@@ -201,6 +203,13 @@ func lookingOn(t *testing.T, c chrome, f *fleet) {
 // inTrouble looks at the pages of a fleet in trouble.
 func (f *fleet) inTrouble(t *testing.T, c chrome) {
 	at := f.places(t)
+	held, err := api.HoldAdd.Ask(t.Context(), f.people["lee"], api.HoldAddRequest{
+		Kind: api.HoldDispatch, Target: "web-01", Hash: audit.PeelsHash([]target.PeelID{"web-01"}), Module: "test.echo",
+		Args: map[string]any{"text": "prices"}, Reason: "sync cannot end while the prices are locked", Agent: "night helper",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, l := range looks {
 		b := c.tab(t, f, l, nil)
 		b.login("ann", l)
@@ -210,6 +219,9 @@ func (f *fleet) inTrouble(t *testing.T, c chrome) {
 			{"/timeline", "timeline", "lane"},
 			{"/commits", "commits", "commit"},
 			{"/jobs?who=all", "jobs", "job"},
+			{"/alerts", "alerts", "alert act-silence"},
+			{"/approvals", "approvals", "approval act-decide"},
+			{"/approvals/held/" + string(held.ID) + "/approve", "held-approve", "claim known confirm-go"},
 		} {
 			b.look(s, at.Replace(s.path), l)
 		}

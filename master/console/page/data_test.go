@@ -165,6 +165,7 @@ func TestPagesAboutRuns(t *testing.T) {
 		"entry":       page.Entry(anEntry(3)),
 		"why":         page.Why(&api.WhyAnswer{Peel: "db-12", Entry: "backup", Verdict: "missed", Text: "It was due at 02:30.", Facts: []api.WhyFact{{About: "timing", Text: "daily at 02:30", Source: "document"}}, Unread: []string{"the audit log"}}),
 		"commit":      page.CommitPage(aRollout(), func(string, string) bool { return true }),
+		"alerts-none": page.Alerts(&view.Alerts{AlertsAnswer: &api.AlertsAnswer{}, Status: api.Extra[api.AlertStatus]{Value: &api.AlertStatus{}}}, "Q7"),
 		"alerts":      page.Alerts(&view.Alerts{AlertsAnswer: badNow().Alerts.Value, Status: api.Extra[api.AlertStatus]{Value: &api.AlertStatus{Receivers: []api.Receiver{{Name: "oncall", Provider: "webhook"}}}}}, "Q7"),
 		"approvals":   page.Approvals(&api.Approvals{Waiting: badNow().Waiting, Missing: []string{"held actions: too slow"}}),
 	} {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,6 +19,11 @@ type Day struct {
 	Ahead   []Ahead // the hours after the present one
 	Commits []DayCommit
 	Zone    *time.Location
+}
+
+// suspects reports whether a commit is shown as the cause of what is wrong.
+func (d *Day) suspects() bool {
+	return slices.ContainsFunc(d.Commits, func(c DayCommit) bool { return c.State == Suspect })
 }
 
 // An Hour has the runs of one hour, or of another step of time.

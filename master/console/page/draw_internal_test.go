@@ -137,6 +137,20 @@ func TestTheLabelOfASuspectTouchesNoOther(t *testing.T) {
 	}
 }
 
+// TestTheLegendNamesWhatIsShown: without a suspect no colour stands for one.
+func TestTheLegendNamesWhatIsShown(t *testing.T) {
+	for state, want := range map[CommitState]bool{Good: false, Refused: false, Suspect: true} {
+		var out strings.Builder
+		d := Day{Commits: []DayCommit{{Name: "one"}, {Name: "two", State: state}}}
+		if err := dayTable(&d).Render(t.Context(), &out); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(out.String(), "suspected"); got != want {
+			t.Errorf("state %v: the legend names a suspect: %v", state, got)
+		}
+	}
+}
+
 // TestNoMarkIsAfterNow: the mark of the present hour is in its past part.
 func TestNoMarkIsAfterNow(t *testing.T) {
 	l := good(24, 12)

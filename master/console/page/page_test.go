@@ -187,7 +187,7 @@ func aPeel(text string) *api.PeelDetail {
 			ClockOffset: -3 * time.Second, Schedule: now,
 		},
 		Jobs: []job.Job{evilJob(text)},
-		Ends: now.Add(75 * 24 * time.Hour),
+		Ends: now.Add(75 * 24 * time.Hour), Joined: now.Add(-15 * 24 * time.Hour),
 	}
 }
 
