@@ -117,7 +117,12 @@ func readSalt(files []string, f saltFlags) (movein.SaltInput, error) {
 		if err != nil {
 			return movein.SaltInput{}, err
 		}
-		maps.Copy(low, hosts)
+		for id, declarations := range hosts {
+			if _, isTwice := low[id]; isTwice {
+				return movein.SaltInput{}, fmt.Errorf("host %s is in %s and in an earlier file: give one of the two", id, file)
+			}
+			low[id] = declarations
+		}
 	}
 	pillar, err := readSaltFile[map[string]any](f.pillar)
 	if err != nil {

@@ -20,7 +20,8 @@
 // if and for over texts, with values of the context, the pillar and the grains; these values become vars of the state.
 // Loops over maps, filters and macros need the text that Salt rendered. A secret that the pillar has in less than 6
 // bytes is not found in texts, nor one that a state has in another form: encoded, hashed, or with other blanks before
-// its lines. The output of a run that fails is kept as a job.
+// its lines. A password in a URL that no pillar names as a secret is written as it is, and lint warns of it. The output of
+// a run that fails is kept as a job.
 package movein
 
 import (

@@ -63,7 +63,7 @@ func Salt(in SaltInput) (SaltResult, error) {
 		}
 		made[i] = minion{Minion: h, states: states}
 	}
-	files, err := groupStates(made, in.Target)
+	files, err := groupStates(made, in.Target, src.hidden)
 	if err != nil {
 		return SaltResult{}, err
 	}

@@ -660,4 +660,12 @@ var lines = []line{
       attempts: 3
       interval: 10s
 `},
+	{"cmd.run", "true", `"retry": {"attempts": "5", "interval": "7"}`, `
+  id:
+    cmd.run:
+      command: "true"
+    retry:
+      attempts: 5
+      interval: 7s
+`},
 }

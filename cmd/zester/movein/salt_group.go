@@ -21,7 +21,7 @@ type slsFile struct {
 
 // groupStates puts the states of hosts into files. What hosts have in common of an .sls file, up to the first
 // difference, is one file; the rest of it is a file for each group of hosts with equal states.
-func groupStates(hosts []minion, all string) ([]*slsFile, error) {
+func groupStates(hosts []minion, all string, hidden secrets) ([]*slsFile, error) {
 	var files []*slsFile
 	t := minionTargets(hosts, all)
 	refs := map[string]bool{}
@@ -43,7 +43,7 @@ func groupStates(hosts []minion, all string) ([]*slsFile, error) {
 			}
 		}
 		common := commonStart(texts)
-		base := strings.Trim(notInRefs.ReplaceAllString(sls, "-"), ".-")
+		base := strings.Trim(notInRefs.ReplaceAllString(hidden.cover(sls), "-"), ".-")
 		var of []*slsFile
 		if common > 0 {
 			first := slices.Min(slices.Collect(maps.Keys(members)))

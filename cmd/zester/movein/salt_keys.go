@@ -10,6 +10,13 @@ import (
 
 // keys reads SSH keys. The name of the declaration is a key, with or without its type and comment.
 func keys(c *conversion) error {
+	file, err := c.takeText("config")
+	if err != nil {
+		return err
+	}
+	if !slices.Contains([]string{"", ".ssh/authorized_keys", "%h/.ssh/authorized_keys"}, file) {
+		return refuse("argument config: another file than .ssh/authorized_keys")
+	}
 	if source, ok := c.take("source"); ok {
 		return c.keysOf(source)
 	}

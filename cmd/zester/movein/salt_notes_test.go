@@ -36,6 +36,12 @@ func TestArgumentsThatAreLeftOutHaveANote(t *testing.T) {
 		{`"state": "pkg", "fun": "installed", "name": "git", "only_upgrade": true`, "argument only_upgrade: True is left out, it has no counterpart"},
 		{`"state": "git", "fun": "latest", "name": "https://e.org/a.git", "target": "/srv/a", "force_clone": true`, "argument force_clone: True is left out, it has no counterpart"},
 		{`"state": "git", "fun": "latest", "name": "https://e.org/a.git", "target": "/srv/a", "force_clone": false`, ""},
+		{`"state": "service", "fun": "running", "name": "x", "sig": "xd"`, "argument sig: xd is left out, it has no counterpart"},
+		{`"state": "file", "fun": "absent", "name": "/srv/a/b", "retry": {"attempts": "30", "interval": "7"}`, "argument retry: 10 attempts instead of 30"},
+		{`"state": "file", "fun": "absent", "name": "/srv/a/b", "retry": {"attempts": 10, "splay": 0}`, ""},
+		{`"state": "file", "fun": "absent", "name": "/srv/a/b", "retry": {"splay": 5}`, "argument retry: splay is left out, it has no counterpart"},
+		{`"state": "cmd", "fun": "run", "name": "a -b 'c d'", "creates": "/a", "python_shell": false`, ""},
+		{`"state": "cmd", "fun": "run", "name": "a | b", "creates": "/a", "python_shell": true`, ""},
 	} {
 		r, err := Salt(SaltInput{Hosts: []Minion{low(t, `[{"__sls__": "s", "__id__": "x", `+c.args+`}]`)}})
 		if err != nil || len(r.Refused) > 0 {
@@ -48,6 +54,21 @@ func TestArgumentsThatAreLeftOutHaveANote(t *testing.T) {
 		}
 		if got.String() != c.note {
 			t.Errorf("%s has the note %q, want %q", c.args, got.String(), c.note)
+		}
+	}
+}
+
+// What would do more here than in Salt, or something else, is refused.
+func TestWhatWouldDoSomethingElseIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ args, reason string }{
+		{`"state": "ssh_auth", "fun": "present", "name": "ssh-rsa AAAA", "user": "bob", "config": "/etc/keys/%u"`, "argument config: another file than .ssh/authorized_keys"},
+		{`"state": "file", "fun": "keyvalue", "name": "/a", "key": "k", "value": "v", "search_only": true`, "argument search_only: true, which changes nothing"},
+		{`"state": "cmd", "fun": "run", "name": "a; b", "python_shell": false`, "argument python_shell: false, and a command with characters that a shell reads: give it as argv"},
+	} {
+		r, err := Salt(SaltInput{Hosts: []Minion{low(t, `[{"__sls__": "s", "__id__": "x", `+c.args+`}]`)}})
+		if err != nil || len(r.Refused) != 1 || r.Refused[0].Reason != c.reason {
+			t.Errorf("%s: %v, %v, want %s", c.args, r.Refused, err, c.reason)
 		}
 	}
 }

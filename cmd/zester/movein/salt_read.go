@@ -8,6 +8,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 // A Host is what Salt says about one minion.
@@ -43,6 +45,9 @@ func ReadSalt[T any](in io.Reader) (map[string]T, error) {
 			return nil, fmt.Errorf("it is not what salt prints with --out json --static: %w", err)
 		}
 		for host, raw := range hosts {
+			if _, isTwice := all[host]; isTwice {
+				return nil, fmt.Errorf("host %s: it has two answers, take out the old one", host)
+			}
 			if all[host], err = decode[T](raw); err != nil {
 				return nil, fmt.Errorf("host %s: %w", host, err)
 			}
@@ -71,6 +76,9 @@ func decode[T any](raw json.RawMessage) (value T, err error) {
 func Minions(low map[string][]map[string]any, pillar, grains map[string]map[string]any) ([]Minion, error) {
 	hosts := make([]Minion, 0, len(low))
 	for _, id := range slices.Sorted(maps.Keys(low)) {
+		if _, err := target.ParsePeelID(id); err != nil { // it would be a target of other hosts
+			return nil, fmt.Errorf("cannot have the minion %q as a peel, take it out of the input: %w", id, err)
+		}
 		h := Minion{ID: id, Pillar: pillar[id], Grains: grains[id]}
 		for i, raw := range low[id] {
 			d, err := declaration(raw)

@@ -1,7 +1,7 @@
 package movein
 
 import (
-	"encoding/json"
+	"fmt"
 	"path"
 	"slices"
 	"strconv"
@@ -124,18 +124,28 @@ func (c *conversion) guards(fields map[string]any) error {
 			return refuse("argument retry: until")
 		}
 		attempts, interval = number(options["attempts"], attempts), number(options["interval"], interval)
+		if splay := number(options["splay"], "0"); splay != "0" {
+			c.note("argument retry: splay is left out, it has no counterpart")
+		}
 	}
 	times, err := strconv.Atoi(attempts)
 	if err != nil {
 		return refuse("argument retry: a value of another form")
 	}
-	fields["retry"] = map[string]any{"attempts": min(times, 10), "interval": interval + "s"}
+	if times > maxAttempts {
+		c.note(fmt.Sprintf("argument retry: %d attempts instead of %d", maxAttempts, times))
+	}
+	fields["retry"] = map[string]any{"attempts": min(times, maxAttempts), "interval": interval + "s"}
 	return nil
 }
 
+// maxAttempts is how often a state is tried at most.
+const maxAttempts = 10
+
+// number returns a number or a text as text.
 func number(v any, otherwise string) string {
-	if n, ok := v.(json.Number); ok {
-		return n.String()
+	if v != nil {
+		return plain(v)
 	}
 	return otherwise
 }

@@ -130,8 +130,11 @@ func keyValue(c *conversion) error {
 	if key == "" {
 		return refuse("argument key_values")
 	}
+	if only, err := c.takeBool("search_only", false); err != nil || only {
+		return cmp.Or(err, refuse("argument search_only: true, which changes nothing"))
+	}
 	pattern := optionPattern(key, separator)
-	for _, name := range []string{"search_only", "ignore_if_missing", "append_if_not_found", "show_changes"} {
+	for _, name := range []string{"ignore_if_missing", "append_if_not_found", "show_changes"} {
 		delete(c.left, name)
 	}
 	if marker, err := c.takeText("uncomment"); err != nil || marker != "" {
@@ -221,6 +224,13 @@ func command(c *conversion) error {
 	if program != "" && path.Base(program) != "sh" {
 		c.args["argv"] = []string{program, "-c", c.Name}
 		delete(c.args, "command")
+	}
+	hasShell, err := c.takeBool("python_shell", true)
+	if err != nil {
+		return err
+	}
+	if !hasShell && strings.ContainsAny(c.Name, "|&;<>()$`*?[#~!{\n") {
+		return refuse("argument python_shell: false, and a command with characters that a shell reads: give it as argv")
 	}
 	limit, err := c.takeText("timeout")
 	if limit != "" {

@@ -57,6 +57,18 @@ func TestNoPartOfADeclarationTakesASecretIntoTheRepo(t *testing.T) {
 	}
 }
 
+// The name of an .sls file is a path in the repo and a word of the top file.
+func TestTheNameOfAnSLSFileTakesNoSecretIntoTheRepo(t *testing.T) {
+	t.Parallel()
+	h := secretHost(t, `{"__id__": "/a", "name": "/a", "state": "file", "fun": "absent"}`)
+	h.Low[0].SLS = "vault.swordfish1"
+	r, err := Salt(SaltInput{Hosts: []Minion{h}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantNone(t, r, "swordfish1")
+}
+
 // Where a secret is a part of another, no rest of the longer one is left.
 func TestTheLongestSecretIsMaskedFirst(t *testing.T) {
 	t.Parallel()

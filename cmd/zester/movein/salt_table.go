@@ -32,14 +32,14 @@ var packages = map[string]argument{
 }
 
 var units = map[string]argument{
-	"enable": {"enable", asBool}, "reload": {"reload", asBool}, "sig": {"", dropped}, "init_delay": {"", dropped},
+	"enable": {"enable", asBool}, "reload": {"reload", asBool}, "sig": {"", unlessFalse}, "init_delay": {"", dropped},
 	"no_block": {"", dropped}, "full_restart": {"", dropped}, "provider": {"", dropped},
 }
 
 var commands = map[string]argument{
 	"cwd": {"cwd", asText}, "runas": {"user", asText}, "user": {"user", asText}, "env": {"env", asEnv},
 	"stdin": {"stdin", asText}, "creates": {"creates", asText}, "output_loglevel": {"", dropped},
-	"hide_output": {"", dropped}, "python_shell": {"", dropped}, "use_vt": {"", dropped},
+	"hide_output": {"", dropped}, "use_vt": {"", dropped},
 }
 
 var account = map[string]argument{
@@ -52,7 +52,7 @@ var account = map[string]argument{
 	"allow_gid_change": {"", dropped},
 }
 
-var sshKeys = map[string]argument{"user": {"user", asText}, "config": {"", dropped}}
+var sshKeys = map[string]argument{"user": {"user", asText}}
 
 // rules has the functions of Salt by their names.
 var rules = map[string]rule{

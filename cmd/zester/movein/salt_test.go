@@ -92,6 +92,17 @@ func low(t *testing.T, text string) Minion {
 	return hosts[0]
 }
 
+// An ID that is no ID of a peel would be a target of other hosts.
+func TestAMinionWithAnIDThatPeelsCannotHave(t *testing.T) {
+	t.Parallel()
+	for _, id := range []string{"*", "a or *", "a,b", "../a", "", "web-[1]"} {
+		_, err := Minions(map[string][]map[string]any{id: nil}, nil, nil)
+		if err == nil || !strings.Contains(err.Error(), "take it out of the input") {
+			t.Errorf("%q: %v", id, err)
+		}
+	}
+}
+
 // TestTemplates holds that a template gives the text that Jinja gives: a line with a tag stays, and - removes blanks.
 func TestTemplates(t *testing.T) {
 	t.Parallel()

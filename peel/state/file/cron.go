@@ -58,10 +58,12 @@ func cronContent(a *state.CronPresent, user string) (string, error) {
 		b.WriteString(name + "=" + quote + value + quote + "\n")
 	}
 	b.WriteString(a.Cron + " " + user + " ")
-	for i, c := range a.Command {
-		if c == '%' && (i == 0 || a.Command[i-1] != '\\') {
+	isEscaped := false // a backslash is before it that has none before itself
+	for _, c := range a.Command {
+		if c == '%' && !isEscaped {
 			b.WriteByte('\\')
 		}
+		isEscaped = c == '\\' && !isEscaped
 		b.WriteRune(c)
 	}
 	b.WriteByte('\n')
