@@ -119,7 +119,8 @@ func readSalt(files []string, f saltFlags) (movein.SaltInput, error) {
 		}
 		for id, declarations := range hosts {
 			if _, isTwice := low[id]; isTwice {
-				return movein.SaltInput{}, fmt.Errorf("host %s is in %s and in an earlier file: give one of the two", id, file)
+				return movein.SaltInput{}, fmt.Errorf("host %s is in %s and in an earlier file: give one of the two",
+					id, file)
 			}
 			low[id] = declarations
 		}

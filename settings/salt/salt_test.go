@@ -54,3 +54,26 @@ func TestStatementsOfJinja(t *testing.T) {
 		}
 	}
 }
+
+// Hints are for what Salt writes, not for any value of another kind.
+func TestHintsOfForms(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string][2]string{
+		"a: [{name: x}, {mode: y}]": {"; Salt writes a list here: write one map, {name: …, mode: …}", ""},
+		"a: [b, c]":                 {"", ""},
+		"a: [[b]]":                  {"", ""},
+		"a: []":                     {"", ""},
+		"a: {pkg: nginx}":           {"", "; Salt writes the module too: write the name of the state, nginx"},
+		"a: {pkg: nginx, b: c}":     {"", ""},
+		"a: {pkg: [nginx]}":         {"", ""},
+	} {
+		doc, err := strictyaml.Parse("f", []byte(text))
+		if err != nil {
+			t.Fatal(text, err)
+		}
+		n := doc.Map[0].Value
+		if got := [2]string{salt.AsMap(n), salt.AsName(n)}; got != want {
+			t.Errorf("%s: %q, want %q", text, got, want)
+		}
+	}
+}

@@ -16,12 +16,12 @@
 //     no text that has the shape of a secret.
 //
 // Known gaps: cron starts a job while its earlier run goes on, and an entry does not, unless it has if_running: allow.
-// Mail of output is not sent; MAILTO is written as a comment. A template of Salt becomes one here only if it has names,
-// if and for over texts, with values of the context, the pillar and the grains; these values become vars of the state.
-// Loops over maps, filters and macros need the text that Salt rendered. A secret that the pillar has in less than 6
-// bytes is not found in texts, nor one that a state has in another form: encoded, hashed, or with other blanks before
-// its lines. A password in a URL that no pillar names as a secret is written as it is, and lint warns of it. The output of
-// a run that fails is kept as a job.
+// Mail of output is not sent; MAILTO is written as a comment. A template of Salt becomes one here only if it has
+// names, if and for over texts, with values of the context, the pillar and the grains; these values become vars of the
+// state. Loops over maps, filters and macros need the text that Salt rendered. A secret that the pillar has in less
+// than 6 bytes is not found in texts, nor one that a state has in another form: encoded, hashed, or with other blanks
+// before its lines. A password in a URL that no pillar names as a secret is written as it is, and lint warns of it.
+// The output of a run that fails is kept as a job.
 package movein
 
 import (

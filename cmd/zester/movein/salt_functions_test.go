@@ -668,4 +668,11 @@ var lines = []line{
       attempts: 5
       interval: 7s
 `},
+	{"file.replace", "/etc/r", `"pattern": "a(b)", "repl": "$1\\g<1>\\1\\\\y\\tx"`, `
+  id:
+    file.replace:
+      path: /etc/r
+      pattern: a(b)
+      repl: "$$1${1}${1}\\y\tx"
+`},
 }

@@ -64,11 +64,34 @@ func TestWhatWouldDoSomethingElseIsRefused(t *testing.T) {
 	for _, c := range []struct{ args, reason string }{
 		{`"state": "ssh_auth", "fun": "present", "name": "ssh-rsa AAAA", "user": "bob", "config": "/etc/keys/%u"`, "argument config: another file than .ssh/authorized_keys"},
 		{`"state": "file", "fun": "keyvalue", "name": "/a", "key": "k", "value": "v", "search_only": true`, "argument search_only: true, which changes nothing"},
+		{`"state": "file", "fun": "replace", "name": "/a", "pattern": "a", "repl": "\\d"`, `argument repl: \d, which only Python reads`},
 		{`"state": "cmd", "fun": "run", "name": "a; b", "python_shell": false`, "argument python_shell: false, and a command with characters that a shell reads: give it as argv"},
 	} {
 		r, err := Salt(SaltInput{Hosts: []Minion{low(t, `[{"__sls__": "s", "__id__": "x", `+c.args+`}]`)}})
 		if err != nil || len(r.Refused) != 1 || r.Refused[0].Reason != c.reason {
 			t.Errorf("%s: %v, %v, want %s", c.args, r.Refused, err, c.reason)
+		}
+	}
+}
+
+// A requisite that others have for a state is one more of the state, whatever the form of those that it has.
+func TestRequisitesOfOthers(t *testing.T) {
+	t.Parallel()
+	r, err := Salt(SaltInput{Hosts: []Minion{low(t, `[
+		{"__sls__": "s", "__id__": "a", "name": "a", "state": "cmd", "fun": "run", "require_in": [{"cmd": "*"}]},
+		{"__sls__": "s", "__id__": "b", "name": "b", "state": "cmd", "fun": "run"},
+		{"__sls__": "s", "__id__": "c", "name": "c", "state": "cmd", "fun": "run", "require": {"cmd": "b"}},
+		{"__sls__": "s", "__id__": "d", "name": "d", "state": "pkg", "fun": "installed", "watch_in": {"service": "none"}}]`)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(r.Files["settings/s.yaml"])
+	for _, want := range []string{
+		"  a:\n    cmd.run: {}\n  b:\n    cmd.run: {}\n    require:\n      - a\n  c:\n    cmd.run: {}\n    require:\n      - b\n      - a\n",
+		"# not converted: argument watch_in\n",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("there is no %q in\n%s", want, text)
 		}
 	}
 }

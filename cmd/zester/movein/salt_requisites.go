@@ -28,7 +28,8 @@ var requisites = []requisite{
 	{"onfail_any", "onfail", false},
 }
 
-// turnAround gives each state the requisites that others have for it: require_in, watch_in and so on.
+// turnAround gives each state the requisites that others have for it: require_in, watch_in and so on. Requisites that
+// name no state stay, and their declaration is refused.
 func turnAround(low []Declaration) {
 	for i, d := range low {
 		for _, r := range requisites {
@@ -36,19 +37,24 @@ func turnAround(low []Declaration) {
 			if !ok {
 				continue
 			}
-			delete(low[i].args, r.salt+"_in")
-			elements, isList := value.([]any)
-			if !isList {
-				elements = []any{value}
-			}
+			elements := listOf(value)
 			for j := range low {
 				if j != i && slices.ContainsFunc(elements, func(e any) bool { return matches(low[j], e) }) {
-					before, _ := low[j].args[r.salt].([]any)
+					before := listOf(low[j].args[r.salt])
 					low[j].args[r.salt] = append(slices.Clone(before), map[string]any{d.State: d.ID})
+					delete(low[i].args, r.salt+"_in")
 				}
 			}
 		}
 	}
+}
+
+// listOf returns a list, or a list with one value; nil for nil.
+func listOf(value any) []any {
+	if list, isList := value.([]any); isList || value == nil {
+		return list
+	}
+	return []any{value}
 }
 
 // fieldsOf returns the requisites and guards of the declaration at an index of the host.
@@ -152,12 +158,8 @@ func number(v any, otherwise string) string {
 
 // resolve returns the names of the states that a list of requisites names.
 func (n *naming) resolve(h *Minion, value any, self int) ([]string, error) {
-	elements, isList := value.([]any)
-	if !isList {
-		elements = []any{value}
-	}
 	var all []string
-	for _, element := range elements {
+	for _, element := range listOf(value) {
 		found := false
 		for i := range h.Low {
 			if i != self && matches(h.Low[i], element) {

@@ -91,7 +91,8 @@ func appended(c *conversion) error {
 	return nil
 }
 
-var pythonGroup = regexp.MustCompile(`\\g<(\w+)>|\\([0-9]+)`)
+// pythonEscape matches what begins with a backslash in a replacement of Python, the reference to a group first.
+var pythonEscape = regexp.MustCompile(`(?s)\\g<(\w+)>|\\([1-9][0-9]?)|\\.?`)
 
 func replaced(c *conversion) error {
 	pattern, err := c.takeText("pattern")
@@ -103,8 +104,21 @@ func replaced(c *conversion) error {
 		return err
 	}
 	c.args["pattern"] = pattern
-	repl = strings.ReplaceAll(repl, "$", "$$")
-	c.args["repl"] = pythonGroup.ReplaceAllString(repl, "$${$1$2}")
+	literals := map[string]string{`\n`: "\n", `\t`: "\t", `\\`: `\`}
+	unknown := ""
+	c.args["repl"] = pythonEscape.ReplaceAllStringFunc(strings.ReplaceAll(repl, "$", "$$"), func(escape string) string {
+		m := pythonEscape.FindStringSubmatch(escape)
+		if group := m[1] + m[2]; group != "" {
+			return "${" + group + "}"
+		}
+		if literals[escape] == "" {
+			unknown = escape
+		}
+		return literals[escape]
+	})
+	if unknown != "" {
+		return refuse("argument repl: %s, which only Python reads", unknown)
+	}
 	for _, name := range []string{"bufsize", "show_changes", "ignore_if_missing"} {
 		delete(c.left, name)
 	}

@@ -69,6 +69,26 @@ func TestTheNameOfAnSLSFileTakesNoSecretIntoTheRepo(t *testing.T) {
 	wantNone(t, r, "swordfish1")
 }
 
+// Each value below a name of secrets is secret, whatever its own name is.
+func TestValuesBelowASecretAreSecret(t *testing.T) {
+	t.Parallel()
+	pillar := map[string]any{"passwords": map[string]any{"shop": map[string]any{"db": "swordfish1"}}, "port": "swordfish2"}
+	if s := pillarSecrets([]Minion{{Pillar: pillar}}); !slices.Equal(s, secrets{"swordfish1"}) {
+		t.Errorf("the secrets are %q", s)
+	}
+}
+
+// Another text of the same path and length has a path of its own, the same text has one.
+func TestCopiesOfOnePath(t *testing.T) {
+	t.Parallel()
+	c := &conversion{source: &sources{copied: map[string][]byte{"files/a": []byte("one")}}, files: map[string][]byte{}}
+	same, _ := c.add("files", "a", []byte("one"))
+	other, _ := c.add("files", "a", []byte("two"))
+	if same != "files/a" || other == same || string(c.files[other]) != "two" {
+		t.Errorf("the copies are %s and %s", same, other)
+	}
+}
+
 // Where a secret is a part of another, no rest of the longer one is left.
 func TestTheLongestSecretIsMaskedFirst(t *testing.T) {
 	t.Parallel()

@@ -12,7 +12,7 @@ func TestTheFileOfACronJob(t *testing.T) {
 	for want, a := range map[string]*state.CronPresent{
 		"# Written by zester for the state a.\n30 2 * * * root date +\\%F\n":          {Name: "a", Cron: "30 2 * * *", Command: "date +%F"},
 		"# Written by zester for the state b.\n@daily root date '+\\%F'\n":            {Name: "b", Cron: "@daily", Command: `date '+\%F'`},
-		"# Written by zester for the state d.\n@daily root printf 'a\\\\\\%d'\n":    {Name: "d", Cron: "@daily", Command: `printf 'a\\%d'`},
+		"# Written by zester for the state d.\n@daily root printf 'a\\\\\\%d'\n":      {Name: "d", Cron: "@daily", Command: `printf 'a\\%d'`},
 		"# Written by zester for the state c.\nA='\"'\nB=\" x \"\n* * * * * root c\n": {Name: "c", Cron: "* * * * *", Command: "c", Env: map[string]string{"B": " x ", "A": `"`}},
 	} {
 		got, err := cronContent(a, "root")
