@@ -446,3 +446,10 @@ func TestAnArchiveReplacesNoPipe(t *testing.T) {
 		t.Errorf("it is %v, %v", info, err)
 	}
 }
+
+func TestClaimsOfAllDirectoriesAboveAreJoined(t *testing.T) {
+	c := Claims{At: map[string]Claim{"/a/b/c": Mode}, Below: map[string]Claim{"/a/b": User, "/a": Group, "/a/b/c": Whole}}
+	if got := c.of("/a/b/c"); got != Mode|User|Group {
+		t.Errorf("the claims are %b", got)
+	}
+}

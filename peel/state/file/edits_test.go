@@ -222,3 +222,12 @@ func TestALargeFileIsNotEdited(t *testing.T) {
 		}
 	}
 }
+
+func TestALineThatHasTheKeyStaysAsItIs(t *testing.T) {
+	const key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJqJ0dZ0S0v1n1yJx0f8p0m1a2b3c4d5e6f7g8h9i0j1 ada"
+	for _, line := range []string{key, key + "\n", key + "\r\n"} {
+		if got := withKey([]string{line}, key); len(got) != 1 || got[0] != line {
+			t.Errorf("%q became %q", line, got)
+		}
+	}
+}

@@ -242,3 +242,24 @@ func BenchmarkParse(b *testing.B) {
 		}
 	}
 }
+
+func TestTheNextWeekdayIsNotToday(t *testing.T) {
+	t.Parallel()
+	friday := time.Date(2027, 1, 1, 8, 0, 0, 0, time.UTC)
+	for text, want := range map[string]string{
+		"next friday at 9am":   "on 8 January 2027 at 9am",
+		"next saturday at 9am": "on 2 January 2027 at 9am",
+		"next thursday at 9am": "on 7 January 2027 at 9am",
+	} {
+		if got := phrase.Dated(text, friday); got != want {
+			t.Errorf("%s is %s, want %s", text, got, want)
+		}
+	}
+}
+
+func TestAPhraseThatExceptsAllItsDays(t *testing.T) {
+	t.Parallel()
+	if got, err := phrase.Parse("every monday except monday at 9am"); err == nil {
+		t.Errorf("it is %v", got)
+	}
+}
