@@ -47,11 +47,15 @@ func TestAFleetMovesToServersOfItsOwn(t *testing.T) {
 	f.startPeels(s.url, cert)
 	f.checkBack()
 
-	// And back: a bus of one copy that a master has in its process.
-	f.backUpUnderLoad(m)
-	for _, server := range s.running {
+	// And back: a bus of one copy that a master has in its process. The backup begins as a server is lost.
+	kill := func(server *daemon) {
 		_ = server.cmd.Process.Kill()
 		<-server.ended
+	}
+	kill(s.running[0])
+	f.backUpUnderLoad(m)
+	for _, server := range s.running[1:] {
+		kill(server)
 	}
 	f.lose("second", "s1", "s2", "s3")
 	f.config = embedded

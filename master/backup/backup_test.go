@@ -92,9 +92,11 @@ func (s *side) fill(t *testing.T) {
 	put(wire.KVSubject(wire.BucketUsers, "ada"), "an auditor")
 	put(wire.KVSubject(wire.BucketMasters, "m1"), "alive")
 	put("zester.audit.peel.revoke.ada", "an entry")
-	_, err := s.js.CreateConsumer(t.Context(), wire.StreamJobEvents, jetstream.ConsumerConfig{Durable: "results", AckPolicy: jetstream.AckExplicitPolicy})
-	if err != nil {
-		t.Fatal(err)
+	for stream, name := range map[string]string{wire.StreamJobEvents: "results", wire.KV(wire.BucketUsers): ""} {
+		_, err := s.js.CreateConsumer(t.Context(), stream, jetstream.ConsumerConfig{Durable: name, AckPolicy: jetstream.AckExplicitPolicy})
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
@@ -149,6 +151,12 @@ func TestARestoredBusHasEachStreamOfTheBackup(t *testing.T) {
 	for _, name := range short {
 		delete(want, name)
 	}
+	if n := want[wire.StreamJobEvents][2]; n != 1 {
+		t.Errorf("%d consumers of results", n)
+	}
+	byConnections := want[wire.KV(wire.BucketUsers)]
+	byConnections[2] = 0 // those of connections are not in the backup
+	want[wire.KV(wire.BucketUsers)] = byConnections
 	if got := second.states(t); !maps.Equal(got, want) {
 		t.Errorf("streams are\n%v, want\n%v", got, want)
 	}

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -227,24 +226,8 @@ func restoreStreams(ctx context.Context, b Bus, replicas int, open func() (io.Re
 	return keep(ctx, to, replicas)
 }
 
-// electionTime is how long servers of a cluster that have just started may take to elect the leader that lists streams.
-const electionTime = 30 * time.Second
-
-// isWithoutLeader reports whether a cluster refused a request, or did not answer, because it has no leader.
-func isWithoutLeader(err error) bool {
-	refused, ok := errors.AsType[*jetstream.APIError](err)
-	return ok && refused.Code == 503 || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout)
-}
-
 func checkEmpty(ctx context.Context, nc *nats.Conn) error {
-	names, err := streamNames(ctx, nc)
-	for end := time.Now().Add(electionTime); isWithoutLeader(err) && ctx.Err() == nil && time.Now().Before(end); {
-		select {
-		case <-ctx.Done():
-		case <-time.After(askPause):
-		}
-		names, err = streamNames(ctx, nc)
-	}
+	names, err := untilLed(ctx, func() ([]string, error) { return streamNames(ctx, nc) })
 	if err != nil {
 		return err
 	}

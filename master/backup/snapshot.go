@@ -24,6 +24,10 @@ const (
 	// askPause is the time between two requests to a bus that is not ready for them.
 	askPause = 100 * time.Millisecond
 
+	// electionTime is how long the servers of a cluster may take to elect leaders: when they have just started, and
+	// when one of them is lost.
+	electionTime = 2 * time.Minute
+
 	// indexTime bounds how long the server takes to open a stream after its last chunk.
 	indexTime = 10 * time.Minute
 )
@@ -70,7 +74,34 @@ func askRaw(ctx context.Context, nc *nats.Conn, subject string, data []byte, lim
 	return r, nil
 }
 
-// snapshot writes a snapshot of a stream, with its consumers, to a file.
+// isWithoutLeader reports whether a cluster refused a request, did not answer or ended a snapshot because it has no
+// leader.
+func isWithoutLeader(err error) bool {
+	refused, ok := errors.AsType[*jetstream.APIError](err)
+	return ok && refused.Code == 503 || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout) ||
+		errors.Is(err, errEnded)
+}
+
+// untilLed calls ask again as long as a cluster has no leader for it, at most for the time of an election.
+func untilLed[T any](ctx context.Context, ask func() (T, error)) (T, error) {
+	for began := time.Now(); ; {
+		answer, err := ask()
+		switch {
+		case !isWithoutLeader(err) || ctx.Err() != nil:
+			return answer, err
+		case time.Since(began) >= electionTime:
+			return answer, fmt.Errorf("%w, tried for %v: look whether a server of the bus is lost", err, electionTime)
+		}
+		select {
+		case <-ctx.Done():
+			return answer, err
+		case <-time.After(askPause):
+		}
+	}
+}
+
+// snapshot writes a snapshot of a stream to a file. Consumers are part of it only where some are durable. The others
+// belong to a connection, and one on a server that is lost stays without an answer until that server is back.
 func snapshot(ctx context.Context, nc *nats.Conn, name string, w *os.File) (Stream, error) {
 	inbox := nc.NewInbox()
 	sub, err := nc.SubscribeSync(inbox)
@@ -81,7 +112,8 @@ func snapshot(ctx context.Context, nc *nats.Conn, name string, w *os.File) (Stre
 	r, err := ask(ctx, nc, "$JS.API.STREAM.SNAPSHOT."+name, struct {
 		DeliverSubject string `json:"deliver_subject"`
 		ChunkSize      int    `json:"chunk_size"`
-	}{inbox, chunkSize}, answerTime)
+		NoConsumers    bool   `json:"no_consumers"`
+	}{inbox, chunkSize, name != durable}, answerTime)
 	if err != nil {
 		return Stream{}, err
 	}
@@ -151,10 +183,12 @@ func next(ctx context.Context, sub *nats.Subscription) (*nats.Msg, error) {
 	return sub.NextMsgWithContext(ctx)
 }
 
+var errEnded = errors.New("the bus ended the snapshot")
+
 // ended returns an error unless the message with these headers ends a complete snapshot.
 func ended(sub *nats.Subscription, header nats.Header) error {
 	if status := header.Get("Status"); status != "" && status != "204" {
-		return fmt.Errorf("the bus ended the snapshot: %s %s", status, header.Get("Description"))
+		return fmt.Errorf("%w: %s %s", errEnded, status, header.Get("Description"))
 	}
 	if dropped, err := sub.Dropped(); err != nil || dropped > 0 {
 		return errors.Join(fmt.Errorf("%d parts of the snapshot were lost", dropped), err)

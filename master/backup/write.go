@@ -35,6 +35,9 @@ var short = []string{wire.KV(wire.BucketMasters), wire.KV(wire.BucketLeases)}
 // early are copied before all other streams, in this order, and the audit log after all others.
 var early = []string{wire.KV(wire.BucketActive), wire.KV(wire.BucketJobs), wire.KV(wire.BucketJobReturns)}
 
+// durable is the stream with durable consumers: how far results are stored, and spans sent.
+const durable = wire.StreamJobEvents
+
 // order returns the place of a stream in the order in which streams are copied.
 func order(name string) int {
 	if name == wire.StreamAudit {
@@ -99,7 +102,17 @@ func takeStream(ctx context.Context, nc *nats.Conn, root *os.Root, name string) 
 		return s, err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	return snapshot(ctx, nc, name, f)
+	return untilLed(ctx, func() (Stream, error) {
+		if err := errors.Join(f.Truncate(0), rewind(f)); err != nil {
+			return Stream{}, err
+		}
+		return snapshot(ctx, nc, name, f)
+	})
+}
+
+func rewind(f *os.File) error {
+	_, err := f.Seek(0, io.SeekStart)
+	return err
 }
 
 // streamNames returns the names of all streams.
