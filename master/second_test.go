@@ -401,3 +401,32 @@ func TestOneAloneDoesNotRemoveTheRules(t *testing.T) {
 		}
 	})
 }
+
+// TestAMasterDiesBetweenTheApprovalAndTheJob has each of two masters die after an approval is stored and before its job is
+// sent: the other one runs the job, once.
+func TestAMasterDiesBetweenTheApprovalAndTheJob(t *testing.T) {
+	for dies := range 2 {
+		atPair(t, func(t *testing.T, p *pair) {
+			ann, bob := p.madeBy("root", "ann", grants.Limits{}), p.madeBy("root", "bob", grants.Limits{})
+			id := p.waits(ann, both())
+			a, err := p.approve(bob, id, func(*job.Spec) { p.masters[dies].stop() })
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(2 * time.Minute)
+			if j := p.record(a.JID); j.User != "bob" || j.Status != job.Complete {
+				t.Errorf("master %d died, and the job is %+v", dies, j)
+			}
+
+			// The same approval once more is the same job.
+			again := a.Spec()
+			again.Targets = both().Targets
+			if _, err := api.JobDispatch.Ask(t.Context(), bob, again); err != nil && api.CodeOf(err) != api.CodeConflict {
+				t.Error(err)
+			}
+			if n := p.ran(); n != 1 {
+				t.Errorf("%d jobs ran", n)
+			}
+		})
+	}
+}

@@ -16,10 +16,20 @@ func TestTheGuideToAccessIsTyped(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, role, _ := strings.Cut(string(page), "<<'END'\n")
-	role, _, found := strings.Cut(role, "END\n")
-	if !found || !strings.Contains(string(script), "-- web-team.yaml --\n"+role) {
-		t.Error("the role of the page is not the role of the script")
+	files := 0
+	for rest, found := string(page), true; ; files++ {
+		if _, rest, found = strings.Cut(rest, "cat > "); !found {
+			break
+		}
+		var name, text string
+		name, rest, _ = strings.Cut(rest, " <<'END'\n")
+		text, rest, _ = strings.Cut(rest, "END\n")
+		if !strings.Contains(string(script), "-- "+name+" --\n"+text) {
+			t.Errorf("the file %s of the page is not the file of the script", name)
+		}
+	}
+	if files != 2 {
+		t.Errorf("the page writes %d files", files)
 	}
 	_, typed, _ := strings.Cut(string(page), "```sh\nzester ")
 	typed, _, _ = strings.Cut(typed, "```")
