@@ -20,7 +20,7 @@ import (
 )
 
 // receipts numbers and signs what the peel runs. A receipt has a signature of its own: one for a batch of returns would
-// save 25 µs of a core for each run, and have each return wait for the others and carry the hashes of a path among
+// save 50 µs of a core for each run, and have each return wait for the others and carry the hashes of a path among
 // them.
 //
 // No number is given to two runs. The file has a number up to which runs may have been numbered, and has it on the disk
