@@ -49,12 +49,17 @@ type Config struct {
 	Audit time.Duration `yaml:"audit_retention"`
 	// AckWindow is how long a target may be silent before its request is sent again, once; 0: it is not sent again.
 	AckWindow time.Duration `yaml:"ack_window"`
-	Keys      Keys          `yaml:"keys"` // of the bus
+	Custody
+}
+
+// Custody is the part of master.yaml about keys that are not in the data directory.
+type Custody struct {
+	Keys Keys `yaml:"keys"` // of the bus
 	// Identities are files with age identities, which decrypt the secrets of the repo.
 	Identities []string `yaml:"identities"`
 }
 
-// Keys is the part of master.yaml about keys of the bus that are not in the data directory.
+// Keys says who signs with keys of the bus that are not in the data directory.
 type Keys struct {
 	Signer struct {
 		Command []string `yaml:"command"` // program and arguments; empty: there is none

@@ -35,9 +35,7 @@ const (
 
 // An Entry is one action of a user, done or attempted.
 type Entry struct {
-	Seq uint64 `json:"seq"` // sequence in the log; 0 before it is stored
-	// digest of the entry before it, see [Head]; empty if there is none any more
-	Prev string      `json:"prev,omitempty"`
+	EntryPlace
 	Time time.Time   `json:"time"`
 	User string      `json:"user"`
 	Role grants.Role `json:"role,omitempty"` // "" for tokens and masters
@@ -61,6 +59,13 @@ type Entry struct {
 	LeftOut int `json:"left_out,omitempty"`
 
 	hidden []byte // a hash of all arguments, if Args does not show all of them; never stored
+}
+
+// EntryPlace is the place of an [Entry] in the log.
+type EntryPlace struct {
+	Seq uint64 `json:"seq"` // sequence in the log; 0 before it is stored
+	// digest of the entry before it, see [Head]; empty if there is none any more
+	Prev string `json:"prev,omitempty"`
 }
 
 // EntryPeels are the peels of an [Entry].

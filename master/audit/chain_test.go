@@ -9,7 +9,7 @@ import (
 
 func line(t testing.TB, seq uint64, prev audit.Head) audit.Line {
 	t.Helper()
-	e := audit.Entry{Seq: seq, Prev: prev.Digest, Action: "job.dispatch", Target: "<web> & \u2028"}
+	e := audit.Entry{EntryPlace: audit.EntryPlace{Seq: seq, Prev: prev.Digest}, Action: "job.dispatch", Target: "<web> & \u2028"}
 	text, err := e.Text()
 	if err != nil || strings.ContainsAny(text, "\n\u2028") {
 		t.Fatal(text, err)

@@ -136,7 +136,7 @@ func TestAForgedRunIsNoEvidence(t *testing.T) {
 func TestEvidenceHasAChainToo(t *testing.T) {
 	w, head := newWitness(t), audit.Head{Seq: 6}
 	for seq := uint64(7); seq < 10; seq++ {
-		entry := audit.Entry{Seq: seq, Prev: head.Digest, User: "ada", Action: "job.dispatch"}
+		entry := audit.Entry{EntryPlace: audit.EntryPlace{Seq: seq, Prev: head.Digest}, User: "ada", Action: "job.dispatch"}
 		text, err := entry.Text()
 		if err != nil {
 			t.Fatal(err)

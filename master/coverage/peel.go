@@ -47,13 +47,18 @@ type peel struct {
 
 	noted map[string][]verdict.Ended // by entry, see [Options]
 
-	arrived int64 // of the newest report; 0: none
-	offset  int64 // of the peel's clock when the newest report was made
-	judged  int64 // up to when fires were judged of a peel that does not report, or that reports lists
-	lists   lists
+	lastReport
+	judged int64 // up to when fires were judged of a peel that does not report, or that reports lists
+	lists  lists
 
 	memory uint32 // since when the peel's disk has refused its lists; 0: it has not
 	from   uint32 // since when the newest report has all fires, if it lacks some of the last 47 hours; 0: it has all
+}
+
+// lastReport is what the table knows of the newest report of a peel.
+type lastReport struct {
+	arrived int64 // 0: there is none
+	offset  int64 // of the peel's clock when it was made
 }
 
 func newPeel() *peel { return &peel{zone: unique.Make("")} }
