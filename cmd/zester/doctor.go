@@ -352,7 +352,7 @@ func (d *doctor) auditLog(s *audit.Status) {
 	case s.Head.Seq > 0:
 		d.found("audit log", sound, "", "each entry follows the one before it; the newest is %s", s.Head)
 	}
-	if d.now.Sub(s.Use.At) < usedLately {
+	if !s.Use.At.IsZero() && d.now.Sub(s.Use.At) < usedLately {
 		d.found("break-glass", warning, "zester audit list --user local shows all uses; operators have their own names",
 			"%s", s.Use)
 	}

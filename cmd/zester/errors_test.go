@@ -141,6 +141,9 @@ func TestErrorsNameTheValueAndWhatToDo(t *testing.T) {
 		{"import salt low.json", exitUsage, "where to? Give the directory of the new config repo as --out\nHELP zester import salt"},
 		{"import salt low.json --out repo --secrets repo/settings", exitUsage, "cannot keep secrets in repo/settings, which is in the repo repo: name another directory as --secrets\nHELP zester import salt"},
 		{"import crontab", exitUsage, "which tables? Write zester import crontab /etc/crontab /etc/cron.d/*\nHELP zester import crontab"},
+		{"login", exitUsage, "cannot log in without the URL of the console, such as https://zester.example.com\nHELP zester login"},
+		{"login http://z", exitUsage, `cannot log in at "http://z": want https and a host, such as https://zester.example.com` + "\nHELP zester login"},
+		{"login https://[::1]", exitUsage, `cannot name a context "::1": --context gives it another name` + "\nHELP zester login"},
 		{"import host", exitUsage, "which hosts? Write zester import host web-01 web-02 --out fleet\nHELP zester import host"},
 		{"import host web-01", exitUsage, "where to? Give the directory of the new config repo as --out\nHELP zester import host"},
 		{"lint " + dir, exitFailed, "cannot open the config repo: lstat " + dir + ": no such file or directory"},
@@ -168,7 +171,7 @@ var _ = []string{
 	"cannot write your configuration", "cannot print all of it", "nothing was approved", "nothing was removed", "cannot make a file to edit", "cannot read what the editor saved", "none of the newest jobs is yours",
 	"cannot find the config repo", "cannot read the calendars", "cannot read the sealed secrets of the peel", "could not be run",
 	"not the result of a run of states", "failed on", "cannot compare with",
-	"cannot serve the console", "no desktop", "the master that replied serves no console", ", and an entry would run at",
+	"cannot serve the console", "cannot wait for the browser", "no desktop", "the master that replied serves no console", ", and an entry would run at",
 }
 
 // Each text of an error that this command makes itself is in a test: in the tables of this file or of hints_test.go, or in a

@@ -3,9 +3,13 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
+	"encoding/pem"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -135,6 +139,22 @@ func TestLoginAndLogout(t *testing.T) {
 		t.Fatalf("login ended with %d: %s", code, rest)
 	}
 
+	config, err := readConfig()
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.Contexts["away"] = busContext{URL: "nats://127.0.0.1:1", Creds: file, Login: link}
+	config.Contexts["by-hand"] = busContext{URL: f.url, Creds: file}
+	if err := writeConfig(config); err != nil {
+		t.Fatal(err)
+	}
+	if said := zester(exitFailed, "logout", "--context", "away"); !strings.Contains(said, "the login of ann has not ended on the bus, where it expires at ") {
+		t.Errorf("the logout from a bus that is away says %s", said)
+	}
+	if said := zester(exitFailed, "login", link, "--context", "by-hand"); !strings.Contains(said, "the context by-hand has a credential that login would replace") {
+		t.Errorf("a login in place of another credential says %s", said)
+	}
+
 	zester(0, "logout")
 	if _, err := os.Stat(file); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the credential after the logout: %v", err)
@@ -142,8 +162,50 @@ func TestLoginAndLogout(t *testing.T) {
 	if said := zester(exitFailed, "logout"); !strings.Contains(said, "nobody is logged in here") {
 		t.Errorf("a second logout says %s", said)
 	}
-	if said := zester(exitUsage, "logout", "--url", f.url, "--creds", file); !strings.Contains(said, "no login to end") {
+	if said := zester(exitUsage, "logout", "--url", f.url, "--creds", file); !strings.Contains(said, "there is no login to end: this connection is not one of zester login") {
 		t.Errorf("the logout of another credential says %s", said)
+	}
+}
+
+// A console that is not what it should be gets no key and no answer of the provider.
+func TestALoginAtAConsoleThatMisbehaves(t *testing.T) {
+	for _, tc := range []struct {
+		answer http.HandlerFunc
+		want   string
+	}{
+		{
+			func(w http.ResponseWriter, r *http.Request) {
+				http.Redirect(w, r, "https://elsewhere.example", http.StatusTemporaryRedirect)
+			},
+			"the console sends the login elsewhere",
+		},
+		{func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") }, "cannot log in at https://"},
+		{func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "hello", http.StatusTeapot) }, "the answer is 418"},
+		{func(w http.ResponseWriter, _ *http.Request) {
+			_ = json.NewEncoder(w).Encode(api.LoginNext{Pending: true, Ends: time.Now().Add(time.Hour), Wait: time.Hour})
+		}, "nobody has logged in for 10m0s"},
+	} {
+		t.Run(tc.want, func(t *testing.T) {
+			t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+			t.Setenv("DISPLAY", "")
+			t.Setenv("WAYLAND_DISPLAY", "")
+			s := httptest.NewTLSServer(tc.answer)
+			defer s.Close()
+			ca := filepath.Join(t.TempDir(), "ca.pem")
+			if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			patience := time.Minute
+			if strings.HasPrefix(tc.want, "nobody") {
+				patience = time.Second
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			var out bytes.Buffer
+			if code := run(ctx, []string{"login", s.URL, "--ca", ca}, io.Discard, &out); code == exitOK || !strings.Contains(out.String(), tc.want) {
+				t.Errorf("login ended with %d: %s, want %s", code, &out, tc.want)
+			}
+		})
 	}
 }
 
@@ -170,7 +232,7 @@ func TestACodeIsAskedForAsOftenAsTheProviderWants(t *testing.T) {
 
 		begun.Ends = time.Now().Add(12 * time.Second)
 		pending := func() (*api.LoginNext, error) { return &api.LoginNext{Pending: true}, nil }
-		if _, err := awaitCode(t.Context(), begun, pending); err == nil || !strings.Contains(err.Error(), "until") {
+		if _, err := awaitCode(t.Context(), begun, pending); err == nil || !strings.Contains(err.Error(), "nobody has entered the code until ") {
 			t.Errorf("a code that has expired: %v", err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)

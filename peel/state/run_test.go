@@ -665,6 +665,7 @@ func TestAResultIsFitIntoAReturn(t *testing.T) {
 	if b := r.Brief(); len(b.States) != 3 || len(h.run("f: {file.managed: {path: DIR/f2, content: ''}}", false).Brief().States) != 0 {
 		t.Errorf("%v", verdicts(b))
 	}
+	r.States[0].Changes[0].Diff = strings.Repeat("-a\n", 200) // none is made below the directory of a test, which is closed to others
 	r.Fit(r.size() - 1)
 	if d := r.States[0].Changes[0].Diff; d != "(left out: the result is too large)" {
 		t.Errorf("the diff is %q", d)
