@@ -47,10 +47,9 @@ command. A site is a NATS leaf node that connects the peels of --peels to the
 bus; it may do what they may. Other peels need a new credential of the site.
 
 The credential of a master expires after 90 days unless --ttl says otherwise.
-The master renews it every day in its file, if it can write the file and a
-master that has the keys runs. If not, issue another one with --again and
-replace the file. zester doctor warns 14 days before. Nothing renews one of a
-site.`,
+The master renews it every day if it can write the file and one with the keys
+runs. If not, issue another one with --again and replace the file. zester doctor
+warns 14 days before. Nothing renews one of a site.`,
 		Args: words("role", "name"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c.role, c.id = grants.Role(args[0]), args[1]
