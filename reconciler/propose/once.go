@@ -63,7 +63,7 @@ func (on *session) once(ctx context.Context, user, key string, request []byte,
 	if err != nil {
 		// the same request may succeed later, such as after another entry was removed
 		if codeOf(err) != api.CodeUnavailable {
-			return nil, errors.Join(err, on.store.Delete(ctx, name, jetstream.LastRevision(revision)))
+			return on.release(ctx, name, revision, err)
 		}
 		return nil, err
 	}
@@ -79,6 +79,21 @@ func (on *session) once(ctx context.Context, user, key string, request []byte,
 			"err", err)
 	}
 	return out, nil
+}
+
+// release forgets a request that was refused. If another master has answered the same request meanwhile, as one that was
+// slow may, its answer holds.
+func (on *session) release(ctx context.Context, name string, revision uint64, refused error) (*api.ScheduleChanged, error) {
+	err := on.store.Delete(ctx, name, jetstream.LastRevision(revision))
+	if !bucket.IsConflict(err) {
+		return nil, errors.Join(refused, err)
+	}
+	r, _, err := on.recall(ctx, name)
+	if err != nil || r.Answer == nil {
+		return nil, errors.Join(refused, err)
+	}
+	r.Answer.Repeated = true
+	return r.Answer, nil
 }
 
 // recall reads a remembered request. The revision is 0 if there is none.

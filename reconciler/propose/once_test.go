@@ -1,12 +1,15 @@
 package propose
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"sync"
 	"testing"
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 )
@@ -49,5 +52,32 @@ func TestMastersOfAClusterGiveEachNumberOnce(t *testing.T) {
 	}
 	if len(all) != masters*each {
 		t.Errorf("%d numbers were given, want %d", len(all), masters*each)
+	}
+}
+
+// A client repeats a request at another master while the first one is slow. The second one finds the name taken by the
+// entry of the same request.
+func TestTheAnswerOfASlowMasterHolds(t *testing.T) {
+	js := natstest.Listen(t).JetStream(t)
+	store, err := js.KeyValue(t.Context(), bucketSchedules)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request := []byte("a request")
+	sum, digest := sha256.Sum256([]byte("ann\x00k")), sha256.Sum256(request)
+	if _, err := store.Create(t.Context(), "key."+hex.EncodeToString(sum[:16]), marshal(remembered{Request: digest[:], ID: 5})); err != nil {
+		t.Fatal(err)
+	}
+	on := &session{Service: &Service{}, store: store, js: js}
+	taken := refuse("409", "the name is taken")
+	out, err := on.once(t.Context(), "ann", "k", request, func(int) (*api.ScheduleChanged, error) {
+		made := &api.ScheduleChanged{ID: 5, Entry: "one"}
+		if _, err := on.once(t.Context(), "ann", "k", request, func(int) (*api.ScheduleChanged, error) { return made, nil }); err != nil {
+			t.Error(err)
+		}
+		return nil, taken
+	})
+	if err != nil || out == nil || !out.Repeated || out.ID != 5 || out.Entry != "one" {
+		t.Errorf("%+v, %v", out, err)
 	}
 }
