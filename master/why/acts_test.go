@@ -13,7 +13,7 @@ import (
 // The audit log names five peels of a job. Whether another one was among them follows from the target, if that can be evaluated.
 func TestAnActOnPeelsThatTheLogDoesNotName(t *testing.T) {
 	pause := audit.Entry{
-		Seq: 7, Time: time.Unix(0, 0), User: "lee", Function: "schedule.pause", Target: "role:db", Args: `entry="backup"`,
+		EntryPlace: audit.EntryPlace{Seq: 7}, Time: time.Unix(0, 0), User: "lee", Function: "schedule.pause", Target: "role:db", Args: `entry="backup"`,
 		Count: 40, EntryPeels: audit.EntryPeels{Peels: []string{"db-01", "db-02", "db-03", "db-04", "db-05"}},
 	}
 	for _, c := range []struct {

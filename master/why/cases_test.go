@@ -225,7 +225,7 @@ func (w *world) twenty(fires ...ledger.Fire) {
 // did adds an act of an operator.
 func (w *world) did(when, function, args string) {
 	w.Acts = append(w.Acts, Act{Entry: audit.Entry{
-		Seq: uint64(41 + len(w.Acts)), Time: at(w.t, when), User: "lee", Action: "job.dispatch", Target: "web-01", Function: function, Args: args, Count: 1, EntryPeels: audit.EntryPeels{Peels: []string{"web-01"}}, Result: audit.Done,
+		EntryPlace: audit.EntryPlace{Seq: uint64(41 + len(w.Acts))}, Time: at(w.t, when), User: "lee", Action: "job.dispatch", Target: "web-01", Function: function, Args: args, Count: 1, EntryPeels: audit.EntryPeels{Peels: []string{"web-01"}}, Result: audit.Done,
 	}})
 }
 

@@ -81,9 +81,11 @@ func (on *session) once(ctx context.Context, user, key string, request []byte,
 	return out, nil
 }
 
-// release forgets a request that was refused. If another master has answered the same request meanwhile, as one that was
-// slow may, its answer holds.
-func (on *session) release(ctx context.Context, name string, revision uint64, refused error) (*api.ScheduleChanged, error) {
+// release forgets a request that was refused. If another master has answered the same request meanwhile, as one that
+// was slow may, its answer holds.
+func (on *session) release(
+	ctx context.Context, name string, revision uint64, refused error,
+) (*api.ScheduleChanged, error) {
 	err := on.store.Delete(ctx, name, jetstream.LastRevision(revision))
 	if !bucket.IsConflict(err) {
 		return nil, errors.Join(refused, err)
