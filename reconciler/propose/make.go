@@ -40,6 +40,9 @@ type edited struct {
 	done  *plan.DeclaredEntry // not nil if the revision has the change already
 }
 
+// errLost: each push lost the race with those of others.
+var errLost = errors.New("others pushed to the branch")
+
 // make commits a change on the newest commit of the branch. If others push meanwhile, it tries again.
 func (on *session) make(ctx context.Context, w intent) (*api.ScheduleChanged, error) {
 	for try := 1; ; try++ {
@@ -48,7 +51,7 @@ func (on *session) make(ctx context.Context, w intent) (*api.ScheduleChanged, er
 			return out, err
 		}
 		if try == tries {
-			return nil, refuse("409", "others pushed to the branch %d times in the meantime; ask again", tries)
+			return nil, refuse("409", "%w %d times in the meantime; ask again", errLost, tries)
 		}
 	}
 }

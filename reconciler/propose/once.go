@@ -61,8 +61,9 @@ func (on *session) once(ctx context.Context, user, key string, request []byte,
 	}
 	out, err := do(r.ID)
 	if err != nil {
-		// the same request may succeed later, such as after another entry was removed
-		if codeOf(err) != api.CodeUnavailable {
+		// The same request may succeed later, such as after another entry was removed. Until it is refused for good, a
+		// try at another master may make the entry with its number.
+		if codeOf(err) != api.CodeUnavailable && !errors.Is(err, errLost) {
 			return on.release(ctx, name, revision, err)
 		}
 		return nil, err

@@ -3,6 +3,7 @@ package propose
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -79,5 +80,36 @@ func TestTheAnswerOfASlowMasterHolds(t *testing.T) {
 	})
 	if err != nil || out == nil || !out.Repeated || out.ID != 5 || out.Entry != "one" {
 		t.Errorf("%+v, %v", out, err)
+	}
+}
+
+// A try that lost its races with others leaves the number to a slower try of the same request at another master.
+func TestALostRaceKeepsTheNumberOfTheRequest(t *testing.T) {
+	js := natstest.Listen(t).JetStream(t)
+	store, err := js.KeyValue(t.Context(), bucketSchedules)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request := []byte("a request")
+	sum, digest := sha256.Sum256([]byte("ann\x00k")), sha256.Sum256(request)
+	name := "key." + hex.EncodeToString(sum[:16])
+	if _, err := store.Create(t.Context(), name, marshal(remembered{Request: digest[:], ID: 5})); err != nil {
+		t.Fatal(err)
+	}
+	on := &session{Service: &Service{}, store: store, js: js}
+	for _, tc := range []struct {
+		refused error
+		keeps   bool
+	}{
+		{refuse("409", "%w 3 times in the meantime; ask again", errLost), true},
+		{refuse("409", "the name is taken"), false},
+	} {
+		_, err := on.once(t.Context(), "ann", "k", request, func(int) (*api.ScheduleChanged, error) { return nil, tc.refused })
+		if !errors.Is(err, tc.refused) {
+			t.Errorf("%v, want %v", err, tc.refused)
+		}
+		if r, _, err := on.recall(t.Context(), name); err != nil || (r.ID == 5) != tc.keeps {
+			t.Errorf("after %v the number is %d, %v", tc.refused, r.ID, err)
+		}
 	}
 }
