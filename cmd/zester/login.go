@@ -160,7 +160,7 @@ func (l *hostLogin) run(ctx context.Context, device bool) error {
 	} else {
 		next, err = l.byBrowser(ctx)
 	}
-	if errors.Is(err, context.DeadlineExceeded) {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) { // a request has a shorter limit of its own
 		err = fmt.Errorf("nobody has logged in for %v", loginWait)
 	}
 	if err != nil {

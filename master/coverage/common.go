@@ -32,6 +32,9 @@ func (t *Table) common() string {
 		}
 	})
 	t.mu.Unlock()
+	if len(absent) < cause.Fewest {
+		return ""
+	}
 
 	traits := func(id target.PeelID) cause.Traits {
 		facts, _ := t.o.Fleet.Index().Get(id)
@@ -43,12 +46,10 @@ func (t *Table) common() string {
 	for _, id := range present {
 		others = append(others, traits(id))
 	}
-	if len(absent) > 0 {
-		facts, _ := t.o.Fleet.Index().Get(absent[0])
-		for name := range facts {
-			if len(name) <= maxTrait {
-				names = append(names, name)
-			}
+	facts, _ := t.o.Fleet.Index().Get(absent[0])
+	for name := range facts {
+		if len(name) <= maxTrait {
+			names = append(names, name)
 		}
 	}
 	return cause.Common(append(names, "subnet", "commit"), silent, others)

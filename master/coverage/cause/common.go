@@ -9,8 +9,10 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/sorting"
 )
 
+// Fewest is how many silent peels show anything together.
+const Fewest = 3
+
 const (
-	fewest   = 3  // silent peels that show anything
 	maxNames = 64 // of traits that are compared
 	fewOf    = 10 // a trait of one in so many others is one of few
 )
@@ -25,7 +27,7 @@ type Traits func(name string) string
 // are in site:berlin, and none of 88 others is". It is empty if there is nothing, if fewer than three peels are silent,
 // or if there are no others. Of several traits it tells the one that the fewest others have. At most 64 names count.
 func Common(names []string, silent, others []Traits) string {
-	if len(silent) < fewest || len(others) == 0 {
+	if len(silent) < Fewest || len(others) == 0 {
 		return ""
 	}
 	names = sorting.Values(slices.Values(names), func(a, b string) int {
