@@ -29,11 +29,15 @@ import (
 
 const formulas = "movein/testdata/formulas/"
 
+// hostImages is the folder in which the tests of package peel/state leave the file systems that they make. It is below the
+// temporary directory of the machine: TestMain sets another one for the tests.
+var hostImages = filepath.Join(os.TempDir(), "zester-debian")
+
 // TestOnADebianHostThatSaltHasConverged makes a Debian host as a lowstate says, by the tools of Debian alone, and gives
 // its peel the states that import salt makes of the lowstate: import check finds nothing but what the report of import salt
 // names. DEBIAN_TAR names the file systems, as in package peel/state, whose tests make them if it names none.
 func TestOnADebianHostThatSaltHasConverged(t *testing.T) {
-	tar := filepath.Join(os.TempDir(), "zester-debian", "trixie.tar")
+	tar := filepath.Join(hostImages, "trixie.tar")
 	if list := filepath.SplitList(os.Getenv("DEBIAN_TAR")); len(list) > 0 {
 		tar = list[len(list)-1]
 	}
