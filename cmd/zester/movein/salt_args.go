@@ -28,6 +28,9 @@ const (
 	dropped                 // without effect here
 	unlessTrue              // true has no effect here; a note says that false is left out
 	unlessFalse             // false has no effect here; a note says that true is left out
+	noted                   // a note says that it is left out
+	onlyTrue                // true has no effect here; false is refused
+	onlyFalse               // false has no effect here; true is refused
 )
 
 // value returns an argument as the kind wants it.

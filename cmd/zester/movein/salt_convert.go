@@ -159,11 +159,10 @@ func (c *conversion) rename(r rule) error {
 		if !ok {
 			return refuse("argument %s", name)
 		}
-		given := plain(c.left[name])
-		if a.kind == unlessTrue && given != "True" || a.kind == unlessFalse && given != "False" {
-			c.note("argument " + name + ": " + given + " is left out, it has no counterpart")
-		}
-		if a.kind == dropped || a.kind == unlessTrue || a.kind == unlessFalse {
+		if a.here == "" {
+			if err := c.leaveOut(name, a.kind); err != nil {
+				return err
+			}
 			continue
 		}
 		v, err := a.kind.value(name, c.left[name])
@@ -171,6 +170,19 @@ func (c *conversion) rename(r rule) error {
 			return err
 		}
 		c.args[a.here] = v
+	}
+	return nil
+}
+
+// leaveOut leaves out an argument that has no name here. A note says so where that makes a difference, and an argument
+// without which the state would do something else is refused.
+func (c *conversion) leaveOut(name string, k kind) error {
+	given := plain(c.left[name])
+	switch {
+	case k == onlyTrue && given != "True", k == onlyFalse && given != "False":
+		return refuse("argument %s: %s", name, given)
+	case k == noted, k == unlessTrue && given != "True", k == unlessFalse && given != "False":
+		c.note("argument " + name + ": " + given + " is left out, it has no counterpart")
 	}
 	return nil
 }

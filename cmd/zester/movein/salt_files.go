@@ -112,9 +112,14 @@ func (s *sources) rendered(host, file string) ([]byte, bool) {
 func managed(c *conversion) error {
 	for _, name := range []string{
 		"source_hash", "contents_delimiter", "allow_empty",
-		"contents_newline", "template", "defaults", "context", "dir_mode", "source_hash_name",
+		"contents_newline", "template", "defaults", "context", "source_hash_name",
 	} {
 		defer delete(c.left, name)
+	}
+	if mode, ok := c.take("dir_mode"); ok && c.left["makedirs"] == true {
+		if mode, err := octal("dir_mode", mode); err != nil || mode != "0755" {
+			c.note("argument dir_mode: " + plain(mode) + " is left out: makedirs makes the folders above a file with 0755")
+		}
 	}
 	if keep, err := c.takeBool("replace", true); err != nil || !keep {
 		c.args["replace"] = false

@@ -41,6 +41,13 @@ func TestArgumentsThatAreLeftOutHaveANote(t *testing.T) {
 		{`"state": "file", "fun": "absent", "name": "/srv/a/b", "retry": {"attempts": 10, "splay": 0}`, ""},
 		{`"state": "file", "fun": "absent", "name": "/srv/a/b", "retry": {"splay": 5}`, "argument retry: splay is left out, it has no counterpart"},
 		{`"state": "cmd", "fun": "run", "name": "a -b 'c d'", "creates": "/a", "python_shell": false`, ""},
+		{`"state": "sysctl", "fun": "present", "name": "vm.swappiness", "value": 1, "config": "/etc/sysctl.d/a.conf"`, "argument config: /etc/sysctl.d/a.conf is left out, it has no counterpart"},
+		{`"state": "service", "fun": "running", "name": "x", "init_delay": 5`, "argument init_delay: 5 is left out, it has no counterpart"},
+		{`"state": "user", "fun": "present", "name": "bob", "usergroup": false`, "argument usergroup: False is left out, it has no counterpart"},
+		{`"state": "user", "fun": "present", "name": "bob", "hash_password": false, "usergroup": true, "unique": true`, ""},
+		{`"state": "file", "fun": "managed", "name": "/a/b", "contents": "c", "makedirs": true, "dir_mode": 700`, "argument dir_mode: 0700 is left out: makedirs makes the folders above a file with 0755"},
+		{`"state": "file", "fun": "managed", "name": "/a/b", "contents": "c", "makedirs": true, "dir_mode": "0755"`, ""},
+		{`"state": "file", "fun": "managed", "name": "/a/b", "contents": "c", "dir_mode": 700`, ""},
 		{`"state": "cmd", "fun": "run", "name": "a | b", "creates": "/a", "python_shell": true`, ""},
 	} {
 		r, err := Salt(SaltInput{Hosts: []Minion{low(t, `[{"__sls__": "s", "__id__": "x", `+c.args+`}]`)}})
@@ -63,6 +70,8 @@ func TestWhatWouldDoSomethingElseIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ args, reason string }{
 		{`"state": "ssh_auth", "fun": "present", "name": "ssh-rsa AAAA", "user": "bob", "config": "/etc/keys/%u"`, "argument config: another file than .ssh/authorized_keys"},
+		{`"state": "user", "fun": "present", "name": "bob", "password": "secret", "hash_password": true`, "argument hash_password: True"},
+		{`"state": "mount", "fun": "mounted", "name": "/srv", "device": "/dev/sdb1", "fstype": "ext4", "mount": false`, "argument mount: False"},
 		{`"state": "file", "fun": "keyvalue", "name": "/a", "key": "k", "value": "v", "search_only": true`, "argument search_only: true, which changes nothing"},
 		{`"state": "file", "fun": "replace", "name": "/a", "pattern": "a", "repl": "\\d"`, `argument repl: \d, which only Python reads`},
 		{`"state": "cmd", "fun": "run", "name": "a; b", "python_shell": false`, "argument python_shell: false, and a command with characters that a shell reads: give it as argv"},

@@ -32,8 +32,8 @@ var packages = map[string]argument{
 }
 
 var units = map[string]argument{
-	"enable": {"enable", asBool}, "reload": {"reload", asBool}, "sig": {"", unlessFalse}, "init_delay": {"", dropped},
-	"no_block": {"", dropped}, "full_restart": {"", dropped}, "provider": {"", dropped},
+	"enable": {"enable", asBool}, "reload": {"reload", asBool}, "sig": {"", unlessFalse}, "init_delay": {"", noted},
+	"no_block": {"", unlessFalse}, "full_restart": {"", unlessFalse}, "provider": {"", noted},
 }
 
 var commands = map[string]argument{
@@ -47,7 +47,7 @@ var account = map[string]argument{
 	"fullname": {"comment", asText}, "password": {"password", asText}, "system": {"system", asBool},
 	"createhome":     {"create_home", asBool},
 	"empty_password": {"", unlessFalse},
-	"hash_password":  {"", dropped}, "unique": {"", dropped}, "usergroup": {"", dropped},
+	"hash_password":  {"", onlyFalse}, "unique": {"", unlessTrue}, "usergroup": {"", unlessTrue},
 	"allow_uid_change": {"", dropped},
 	"allow_gid_change": {"", dropped},
 }
@@ -102,7 +102,7 @@ var rules = map[string]rule{
 	"cron.present":        {function: "cron.present", before: cronPresent},
 	"user.present":        {function: "user.present", main: "name", args: account, before: user},
 	"user.absent": {function: "user.absent", main: "name", args: map[string]argument{
-		"purge": {"remove_home", asBool}, "force": {"", dropped},
+		"purge": {"remove_home", asBool}, "force": {"", unlessFalse},
 	}},
 	"group.present": {function: "group.present", main: "name", args: map[string]argument{
 		"gid": {"gid", asNumber}, "system": {"system", asBool}, "addusers": {"members", asList},
@@ -121,14 +121,14 @@ var rules = map[string]rule{
 		"user": {"user", asText}, "index_url": {"index", asText},
 	}, before: pip},
 	"sysctl.present": {function: "sysctl.present", main: "name", args: map[string]argument{
-		"value": {"value", asText}, "config": {"", dropped},
+		"value": {"value", asText}, "config": {"", noted},
 	}},
 	"timezone.system": {function: "timezone.system", main: "name", args: map[string]argument{"utc": {"", dropped}}},
 	"mount.mounted": {function: "mount.mounted", main: "name", args: map[string]argument{
 		"device": {"device", asText}, "fstype": {"fstype", asText}, "dump": {"dump", asNumber},
 		"pass_num": {"pass", asNumber},
-		"persist":  {"persist", asBool}, "mkmnt": {"makedir", asBool}, "config": {"", dropped},
-		"mount": {"", dropped},
+		"persist":  {"persist", asBool}, "mkmnt": {"makedir", asBool}, "config": {"", noted},
+		"mount": {"", onlyTrue},
 	}, before: mountOptions},
 	"debconf.set": {function: "debconf.set", main: "name", before: answers},
 	"test.nop":    {},
