@@ -118,7 +118,8 @@ func managed(c *conversion) error {
 	}
 	if mode, ok := c.take("dir_mode"); ok && c.left["makedirs"] == true {
 		if mode, err := octal("dir_mode", mode); err != nil || mode != "0755" {
-			c.note("argument dir_mode: " + plain(mode) + " is left out: makedirs makes the folders above a file with 0755")
+			c.note("argument dir_mode: " + plain(mode) +
+				" is left out: makedirs makes the folders above a file with 0755")
 		}
 	}
 	if keep, err := c.takeBool("replace", true); err != nil || !keep {
