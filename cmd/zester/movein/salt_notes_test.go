@@ -71,6 +71,7 @@ func TestWhatWouldDoSomethingElseIsRefused(t *testing.T) {
 	for _, c := range []struct{ args, reason string }{
 		{`"state": "ssh_auth", "fun": "present", "name": "ssh-rsa AAAA", "user": "bob", "config": "/etc/keys/%u"`, "argument config: another file than .ssh/authorized_keys"},
 		{`"state": "user", "fun": "present", "name": "bob", "password": "secret", "hash_password": true`, "argument hash_password: True"},
+		{`"state": "git", "fun": "latest", "name": "https://ci:topsecret@e.org/a.git", "target": "/srv/a"`, "a password in the URL, which people see: give the user of the clone a key of ssh"},
 		{`"state": "mount", "fun": "mounted", "name": "/srv", "device": "/dev/sdb1", "fstype": "ext4", "mount": false`, "argument mount: False"},
 		{`"state": "file", "fun": "keyvalue", "name": "/a", "key": "k", "value": "v", "search_only": true`, "argument search_only: true, which changes nothing"},
 		{`"state": "file", "fun": "replace", "name": "/a", "pattern": "a", "repl": "\\d"`, `argument repl: \d, which only Python reads`},

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"net/url"
 	"path"
 	"regexp"
 	"slices"
@@ -362,6 +363,11 @@ func members(c *conversion) error {
 
 // clone reads how much of a repository a clone has, and its branch.
 func clone(c *conversion) error {
+	if u, err := url.Parse(c.Name); err == nil && u.User != nil {
+		if _, hasPassword := u.User.Password(); hasPassword {
+			return refuse("a password in the URL, which people see: give the user of the clone a key of ssh")
+		}
+	}
 	if _, ok := c.take("depth"); ok {
 		c.note("argument depth is left out: the clone has the whole history")
 	}
