@@ -79,7 +79,7 @@ func (a *app) client() (*api.Client, error) {
 // bus returns the options for that connection. A credential that was given is used with each bus, also with the one of
 // this host, whose own credential may do more.
 func (a *app) bus() (api.ClientOptions, error) {
-	c := a.connect
+	c := &a.connect
 	if err := c.applyContext(); err != nil {
 		return api.ClientOptions{}, err
 	}

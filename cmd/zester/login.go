@@ -328,26 +328,6 @@ func awaitCode(
 	}
 }
 
-// renewLogin renews the credential of zester login if less than half of its time is left. If that fails the command
-// goes on with the old one. The last one of a login is shorter than the others, and nothing renews it.
-func (a *app) renewLogin(ctx context.Context, client *api.Client) {
-	if a.connect.login == "" {
-		return
-	}
-	text, err := os.ReadFile(a.connect.creds)
-	if err != nil {
-		return
-	}
-	own, err := credential.ReadOwn(text)
-	if err != nil || own.Expires.Sub(own.Issued) < credential.LoginLife-time.Minute ||
-		time.Until(own.Expires) > credential.LoginLife/2 {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	_, _ = renewFile(ctx, client, a.connect.creds)
-}
-
 func (a *app) logoutCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "logout",
@@ -392,6 +372,7 @@ func (a *app) logout(ctx context.Context) error {
 	if err := os.Remove(file); err != nil {
 		return err
 	}
+	_ = os.Remove(file + triedSuffix) // most logins have none
 	fmt.Fprintf(a.errOut, "%s is logged out\n", own.Name)
 	return nil
 }

@@ -62,8 +62,11 @@ func get(t *testing.T, url string) string {
 	return a.Status + " " + string(text)
 }
 
-func TestLoginAndLogout(t *testing.T) {
-	at := logintest.Start(t)
+// withLogins starts a fleet that has a provider of logins. It returns what runs zester in a home of its own, and the URL
+// of the console.
+func withLogins(t *testing.T) (at *logintest.Provider, f *fleet, zester func(int, ...string) string, link string) {
+	t.Helper()
+	at = logintest.Start(t)
 	at.Fail(logintest.Faults{NoSecret: true})
 	at.Person(map[string]any{"sub": "1001", "email": "ann", "groups": []string{"staff"}})
 	p, err := login.New(login.Options{
@@ -73,7 +76,7 @@ func TestLoginAndLogout(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := startFleet(t.TempDir(), func(f *fleet) error {
+	f, err = startFleet(t.TempDir(), func(f *fleet) error {
 		f.rest = master.REST{Listen: "127.0.0.1:0", Console: master.Console{Login: p}}
 		return nil
 	})
@@ -85,9 +88,8 @@ func TestLoginAndLogout(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	home := t.TempDir()
-	t.Setenv("XDG_CONFIG_HOME", home)
-	zester := func(want int, args ...string) string {
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	zester = func(want int, args ...string) string {
 		t.Helper()
 		var out bytes.Buffer
 		if code := run(t.Context(), args, &out, &out); code != want {
@@ -95,7 +97,12 @@ func TestLoginAndLogout(t *testing.T) {
 		}
 		return out.String()
 	}
-	link, _, _ := strings.Cut(zester(0, "--data-dir", f.dir, "console", "--print"), "/login#")
+	link, _, _ = strings.Cut(zester(0, "--data-dir", f.dir, "console", "--print"), "/login#")
+	return at, f, zester, link
+}
+
+func TestLoginAndLogout(t *testing.T) {
+	at, f, zester, link := withLogins(t)
 	opened := desktop(t)
 
 	seen := make(chan string, 1)
@@ -110,7 +117,7 @@ func TestLoginAndLogout(t *testing.T) {
 	if !strings.Contains(said, "ann is logged in; the context 127.0.0.1 is the default") {
 		t.Errorf("login says %s", said)
 	}
-	file := filepath.Join(home, "zester", "logins", "127.0.0.1.creds")
+	file := filepath.Join(os.Getenv("XDG_CONFIG_HOME"), "zester", "logins", "127.0.0.1.creds")
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the credential: %v, %v", info, err)
 	}
