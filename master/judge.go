@@ -10,7 +10,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/seed-c01c3da5/zester/master/auth/access"
-	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/token"
 	"github.com/seed-c01c3da5/zester/master/auth/user"
@@ -120,15 +119,12 @@ func (j judge) entryOn(ctx context.Context, id target.PeelID, entry string) (on 
 
 // allowOne is allow for one function that spec runs.
 func (j judge) allowOne(ctx context.Context, from grants.Caller, on access.On, spec *job.Spec) error {
-	if token, ok := credential.TokenNameOf(from.User); ok {
-		return j.tokens.Allow(ctx, token, on.Function, on.Peels, j.selects)
-	}
 	if catalogue.AsksForSecrets(spec.Args) {
 		if err := j.users.AllowSecrets(ctx, from); err != nil {
 			return err
 		}
 	}
-	return j.users.Allow(ctx, from, on, j.selects)
+	return j.reach().Allow(ctx, from, on)
 }
 
 // reach says about which peels a caller may read.

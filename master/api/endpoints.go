@@ -321,7 +321,8 @@ func endpoint[Q, A any](noun, verb string, route *Route) Endpoint[Q, A] {
 func reading[Q, A any](noun, verb string, shows Showing, route *Route) Endpoint[Q, A] {
 	verbs[noun+"."+verb] = shows
 	if route != nil {
-		routes[noun+"."+verb] = route
+		route.Verb = noun + "." + verb
+		routes[route.Verb] = route
 	}
 	return Endpoint[Q, A]{Noun: noun, Verb: verb, HTTP: route, Shows: shows}
 }
@@ -348,6 +349,7 @@ type Route struct {
 	Codes   []int              // statuses of errors, beside those that all routes have
 	// Accepted: a success is answered with 202, because what was asked for goes on.
 	Accepted bool
+	Verb     string // noun and verb of the request, such as sync.pin
 }
 
 // Scopes of tokens.

@@ -28,6 +28,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/login"
+	"github.com/seed-c01c3da5/zester/master/mcp"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel"
 	"github.com/seed-c01c3da5/zester/reconciler"
@@ -50,6 +51,9 @@ var repo = fstest.MapFS{
 	"settings/all.yaml": {Data: []byte("schedule:\n  hello:\n    module: test.echo\n    args: {text: hello}\n" +
 		"    interval: 1h\n    run_on_start: true\n    return_job: true\n")},
 }
+
+// guidePages are what assistants read of the guide.
+var guidePages = fstest.MapFS{"repo.md": {Data: []byte("# Repo")}}
 
 var ada = worktree.Author{Name: "Ada", Email: "ada@example.com"}
 
@@ -157,7 +161,11 @@ func (f *fleet) master(t testing.TB, ctx context.Context, g *errgroup.Group) {
 	}
 	ready := make(chan master.Info, 1)
 	m, err := master.New(master.Options{
-		ID: "m1", DataDir: data, Services: []master.Service{r.Run, writes.Run}, REST: master.REST{Listen: "127.0.0.1:0", Console: master.Console{Host: named, Login: f.at}},
+		ID: "m1", DataDir: data, Services: []master.Service{r.Run, writes.Run},
+		REST: master.REST{
+			Listen: "127.0.0.1:0", Console: master.Console{Host: named, Login: f.at},
+			MCP: &mcp.Options{Act: true, Limit: 1, Guide: guidePages},
+		},
 		Ready: func(i master.Info) { ready <- i },
 	})
 	if err != nil {

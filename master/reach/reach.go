@@ -46,38 +46,132 @@ func Open(ctx context.Context, js jetstream.JetStream, index *peelindex.Index) (
 	return r, nil
 }
 
-// rules returns the rules about a caller.
-func (r Reach) rules(ctx context.Context, from grants.Caller) (who access.Who, rules []access.Rule, err error) {
+// A power is what rules say about one person or token.
+type power struct {
+	who   access.Who
+	rules []access.Rule
+}
+
+// powers returns the rules that all have to allow what a caller does: the caller's own, and for a token also those of
+// everybody who has had its secret. So a token can do no more than who made it.
+func (r Reach) powers(ctx context.Context, from grants.Caller) (all []power, err error) {
 	name, isToken := credential.TokenNameOf(from.User)
 	if !isToken {
-		return r.Users.Rules(ctx, from)
+		who, rules, err := r.Users.Rules(ctx, from)
+		return []power{{who, rules}}, err
 	}
 	limits, err := r.Tokens.Limits(ctx, name)
-	return access.Who{Name: from.User}, []access.Rule{limits.Rule(from.User)}, err
+	if err != nil {
+		return nil, err
+	}
+	all = []power{{access.Who{Name: from.User}, []access.Rule{limits.Rule(from.User)}}}
+	makers, err := r.makersOf(ctx, name)
+	return append(all, makers...), err
+}
+
+// makersOf returns the rules of those who made a token.
+func (r Reach) makersOf(ctx context.Context, token string) (all []power, err error) {
+	names, err := r.Tokens.RecentMakers(ctx, token)
+	for _, name := range names {
+		who, rules, err := r.Users.RulesBehind(ctx, name)
+		if err != nil {
+			return nil, fmt.Errorf("what %s may do, who made the token %s: %w", name, token, err)
+		}
+		all = append(all, power{who, rules})
+	}
+	return all, err
+}
+
+// Check returns [grants.ErrNotAllowed] with the reason if a caller may not send masters the request of a verb; see
+// [user.Store.Check]. The scopes of a token are for who passes its requests on.
+func (r Reach) Check(ctx context.Context, from grants.Caller, verb access.Verb) error {
+	name, isToken := credential.TokenNameOf(from.User)
+	if !isToken {
+		return r.Users.Check(ctx, from, verb)
+	}
+	makers, err := r.makersOf(ctx, name)
+	if err != nil {
+		return err
+	}
+	for _, p := range makers {
+		err := grants.Refusal(access.Decide(p.rules, p.who, verb, access.On{}), p.who, verb, access.On{})
+		if err != nil {
+			return p.behind(from, err)
+		}
+	}
+	return nil
+}
+
+// behind says in an error whose rules refuse a request.
+func (p *power) behind(from grants.Caller, err error) error {
+	if p.who.Name == from.User {
+		return err
+	}
+	return fmt.Errorf("%w (%s made the token, which may do no more)", err, p.who.Name)
+}
+
+// Allow returns [grants.ErrNotAllowed] with the reason if a caller may not dispatch a job; see [user.Store.Allow].
+func (r Reach) Allow(ctx context.Context, from grants.Caller, on access.On) error {
+	name, isToken := credential.TokenNameOf(from.User)
+	if !isToken {
+		return r.Users.Allow(ctx, from, on, r.Select)
+	}
+	if err := r.Tokens.Allow(ctx, name, on.Function, on.Peels, r.Select); err != nil {
+		return err
+	}
+	makers, err := r.makersOf(ctx, name)
+	if err != nil {
+		return err
+	}
+	for _, p := range makers {
+		if err := grants.Evaluate(ctx, p.rules, p.who, on, r.Select); err != nil {
+			return p.behind(from, err)
+		}
+	}
+	return nil
 }
 
 // Of returns the peels about which a caller may read.
 func (r Reach) Of(ctx context.Context, from grants.Caller) (p access.Peels, err error) {
-	who, rules, err := r.rules(ctx, from)
+	all, err := r.powers(ctx, from)
 	if err != nil {
 		return p, err
 	}
-	if access.ReachesAll(rules, who) {
+	p = access.Peels{All: true}
+	for _, one := range all {
+		its, err := r.of(ctx, from, one)
+		if err != nil {
+			return access.Peels{}, err
+		}
+		if p.All {
+			p = its
+		} else {
+			p.IDs = its.Only(p.IDs)
+		}
+	}
+	return p, nil
+}
+
+// of returns the peels about which rules permit to read.
+func (r Reach) of(ctx context.Context, from grants.Caller, p power) (peels access.Peels, err error) {
+	if access.ReachesAll(p.rules, p.who) {
 		return access.Peels{All: true}, nil
 	}
 	selected := map[string][]target.PeelID{}
-	for _, expr := range access.Targets(rules, who) {
+	for _, expr := range access.Targets(p.rules, p.who) {
 		if selected[expr], err = r.Select(ctx, expr); err != nil {
-			return p, fmt.Errorf("the limits of %s cannot be checked: %w", from.User, err)
+			return peels, fmt.Errorf("the limits of %s cannot be checked: %w", from.User, err)
 		}
 	}
-	return access.Reach(rules, who, selected), nil
+	return access.Reach(p.rules, p.who, selected), nil
 }
 
 // NamesFunctions reports whether a rule about a caller names functions or arguments.
 func (r Reach) NamesFunctions(ctx context.Context, from grants.Caller) (bool, error) {
-	who, rules, err := r.rules(ctx, from)
-	return err == nil && access.NamesFunctions(rules, who), err
+	all, err := r.powers(ctx, from)
+	return err == nil && slices.ContainsFunc(all, func(p power) bool {
+		return access.NamesFunctions(p.rules, p.who)
+	}), err
 }
 
 // CheckApart returns [grants.ErrNotAllowed] if two people may be one: who made a person may have kept the credential.
@@ -156,11 +250,16 @@ func (r Reach) CheckCurrent(ctx context.Context, name string) error {
 // CheckWhole returns [grants.ErrNotAllowed] if a caller may not read about all peels. The reply to a request with the
 // verb is about all.
 func (r Reach) CheckWhole(ctx context.Context, from grants.Caller, verb access.Verb) error {
-	who, rules, err := r.rules(ctx, from)
+	all, err := r.powers(ctx, from)
 	if err != nil {
 		return err
 	}
-	return Whole(rules, who, verb)
+	for _, p := range all {
+		if err := Whole(p.rules, p.who, verb); err != nil {
+			return p.behind(from, err)
+		}
+	}
+	return nil
 }
 
 // Whole is [Reach.CheckWhole] by the rules about a person.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"net/http"
 
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/auth/access"
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/mcp"
@@ -22,6 +24,9 @@ func (r *routes) assistants() http.Handler {
 		o.Has, o.Dispatch = t.Has, r.submitter(t, from)
 		o.Asker = r.Questions.For(from)
 		o.Resolve = func(ctx context.Context, expr string) ([]target.PeelID, error) {
+			if err := r.Check(ctx, from, access.Verb(api.TargetResolve.HTTP.Verb)); err != nil {
+				return nil, err
+			}
 			return r.Questions.SelectFor(ctx, from, expr)
 		}
 		return o, t.Name

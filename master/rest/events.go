@@ -40,7 +40,7 @@ type eventsInput struct {
 func (r *routes) eventsOperation() huma.Operation {
 	op := r.over(&api.Route{
 		Path: "GET /jobs/{jid}/events", ID: eventsID, Summary: "Follow a job until it ends", Scopes: eitherScope,
-		Codes: []int{404},
+		Codes: []int{404}, Verb: api.JobReturns.HTTP.Verb,
 	})
 	op.Description = "Server-sent events, from the beginning of the job or after Last-Event-ID, without gaps, " +
 		"on any master. The data is JSON: of `dispatched`, `cancel` and `status` the job without targets and " +

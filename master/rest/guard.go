@@ -19,11 +19,14 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 	"golang.org/x/time/rate"
 
+	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/audit"
+	"github.com/seed-c01c3da5/zester/master/auth/access"
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/token"
 	"github.com/seed-c01c3da5/zester/master/rest/bounds"
+	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
 // How many requests are answered. Guesses are unknown tokens from one address, which for IPv6 is a network of 64 bits;
@@ -38,15 +41,16 @@ const (
 // A guard authorizes requests.
 type guard struct {
 	tokens  *token.Store
+	check   func(context.Context, grants.Caller, access.Verb) error
 	log     *slog.Logger
 	audit   *audit.Log // nil: nothing is kept
 	guesses *bounds.Limiter[netip.Prefix]
 	asked   *bounds.Limiter[string] // by the token's name
 }
 
-func newGuard(tokens *token.Store, audit *audit.Log, log *slog.Logger) *guard {
+func newGuard(b Backend, log *slog.Logger) *guard {
 	return &guard{
-		tokens: tokens, audit: audit, log: log,
+		tokens: b.Tokens, check: b.Check, audit: b.Audit, log: log,
 		guesses: bounds.NewLimiter[netip.Prefix](rate.Every(guessEvery), guessesAtOnce),
 		asked:   bounds.NewLimiter[string](requestsPerSecond, requestsAtOnce),
 	}
@@ -157,10 +161,35 @@ func (g *guard) middleware(ctx huma.Context, next func(huma.Context)) {
 		defer cancel()
 		ctx = huma.WithContext(ctx, limited)
 	}
+	verb, _ := ctx.Operation().Metadata[verbKey].(string)
+	if denied := g.ofMakers(r.WithContext(ctx.Context()), token, access.Verb(verb)); denied != nil {
+		denied.write(w)
+		return
+	}
 	next(ctx)
 	if status := ctx.Status(); status >= 400 && status < 500 && r.Method != http.MethodGet && !recorded.Load() {
 		g.refused(r, callerOf(ctx.Context()), strconv.Itoa(status)+" "+http.StatusText(status))
 	}
+}
+
+// verbKey is the key of the verb in the metadata of an operation.
+const verbKey = "verb"
+
+// ofMakers denies a request with a token that those who made the token may not send, if this master carries it out. The
+// service that carries out any other request decides about it.
+func (g *guard) ofMakers(r *http.Request, t *credential.Token, verb access.Verb) *denial {
+	_, what, _ := strings.Cut(string(verb), ".")
+	if !wire.Reads(what) && verb != access.Verb(api.JobCancel.HTTP.Verb) {
+		return nil
+	}
+	switch err := g.check(r.Context(), callerOf(r.Context()), verb); {
+	case errors.Is(err, grants.ErrNotAllowed):
+		return g.forbid(r, t, sentence(err))
+	case err != nil:
+		g.log.Warn("rules not read", "request", requestOf(r.Context()), "err", err)
+		return &denial{http.StatusServiceUnavailable, "what the token may do cannot be checked now", retryAfter(1)}
+	}
+	return nil
 }
 
 // trust gives the rest of a request with a valid token [answerTime], and its connection the times of trusted ones.

@@ -21,6 +21,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/master/apiserver"
+	"github.com/seed-c01c3da5/zester/master/auth/access"
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/pki"
@@ -34,6 +35,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/quota"
 	"github.com/seed-c01c3da5/zester/master/rest"
 	"github.com/seed-c01c3da5/zester/master/results"
+	"github.com/seed-c01c3da5/zester/peel/catalogue"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -94,6 +96,8 @@ func (s *system) master(name string) {
 	table, err := coverage.New(coverage.Options{JetStream: s.js, Fleet: fleet})
 	must(err)
 	s.backend = rest.Backend{
+		Check:     func(context.Context, grants.Caller, access.Verb) error { return nil },
+		Allow:     s.allow,
 		Coverage:  table,
 		JetStream: s.js, Store: store, Tokens: s.tokens, Dispatcher: dispatcher, Results: consumer, Scanner: scanner, Fleet: fleet,
 		Trimmer:   quota.New(quota.Options{JetStream: s.js}),
@@ -112,6 +116,17 @@ func (s *system) master(name string) {
 	must(fleet.WaitReady(s.t.Context()))
 	<-table.Ready()
 	synctest.Wait()
+}
+
+// allow checks the limits of a token, for all functions that a job runs.
+func (s *system) allow(ctx context.Context, from grants.Caller, spec *job.Spec) error {
+	name, _ := credential.TokenNameOf(from.User)
+	for _, function := range catalogue.RunBy(spec.Function, spec.Args) {
+		if err := s.tokens.Allow(ctx, name, function, spec.Targets, s.backend.Questions.Select); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // certificate is that of a master's own authority.

@@ -17,7 +17,6 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/job"
-	"github.com/seed-c01c3da5/zester/peel/catalogue"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
@@ -172,25 +171,19 @@ func (n *NewJob) spec() (job.Spec, error) {
 	return spec, nil
 }
 
-// allow checks a dispatch against the limits of the token, which hold for every function that it runs.
+// allow checks a dispatch against the limits of the token and the rules about those who made it.
 func (r *routes) allow(ctx context.Context, t *credential.Token, spec *job.Spec) error {
-	if t.Has(credential.ScopeAdmin) {
+	switch err := r.Allow(ctx, callerOf(ctx), spec); {
+	case err == nil:
 		return nil
+	case !errors.Is(err, grants.ErrNotAllowed):
+		return unavailable(err)
+	default:
+		r.s.log.Warn("job refused", "user", t.User(), "function", spec.Function, "targets", len(spec.Targets),
+			"request", requestOf(ctx), "err", err)
+		r.record(ctx, audit.Dispatch(spec, err, dispatch.IsRefusal(err)))
+		return huma.Error403Forbidden(sentence(err))
 	}
-	for _, function := range catalogue.RunBy(spec.Function, spec.Args) {
-		err := t.Limits.Evaluate(ctx, "the token", function, spec.Targets, r.Questions.Select)
-		switch {
-		case err == nil:
-		case !errors.Is(err, grants.ErrNotAllowed):
-			return unavailable(err)
-		default:
-			r.s.log.Warn("job refused", "user", t.User(), "function", spec.Function, "targets", len(spec.Targets),
-				"request", requestOf(ctx), "err", err)
-			r.record(ctx, audit.Dispatch(spec, err, dispatch.IsRefusal(err)))
-			return huma.Error403Forbidden(sentence(err))
-		}
-	}
-	return nil
 }
 
 func dispatchError(err error) error {

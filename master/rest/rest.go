@@ -29,6 +29,8 @@ import (
 	"github.com/seed-c01c3da5/zester/master/apiserver"
 	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/access"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/token"
 	"github.com/seed-c01c3da5/zester/master/coverage"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
@@ -68,12 +70,16 @@ type Options struct {
 
 // A Backend has the services of a master that is connected to the bus.
 type Backend struct {
-	JetStream  jetstream.JetStream
-	Store      *job.Store
-	Tokens     *token.Store
-	Authority  *auth.Authority // nil: this master has no keys and enrolls no peels
-	Audit      *audit.Log      // nil: nothing is logged
-	Questions  *apiserver.Server
+	JetStream jetstream.JetStream
+	Store     *job.Store
+	Tokens    *token.Store
+	Authority *auth.Authority // nil: this master has no keys and enrolls no peels
+	Audit     *audit.Log      // nil: nothing is logged
+	Questions *apiserver.Server
+	// Check returns [grants.ErrNotAllowed] with the reason if a token may not send masters a request, and Allow if it
+	// may not dispatch a job.
+	Check      func(ctx context.Context, from grants.Caller, verb access.Verb) error
+	Allow      func(ctx context.Context, from grants.Caller, spec *job.Spec) error
 	Dispatcher *dispatch.Dispatcher
 	Results    *results.Consumer
 	Scanner    *dispatch.Scanner

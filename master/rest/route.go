@@ -91,6 +91,7 @@ func (r *routes) over(to *api.Route) huma.Operation {
 		BodyReadTimeout: bodyTime,
 		Errors:          append([]int{400, 401, 403, 429, 503}, to.Codes...),
 	}
+	op.Metadata = map[string]any{verbKey: to.Verb}
 	for _, scope := range append(slices.Clone(to.Scopes), credential.ScopeAdmin) {
 		op.Security = append(op.Security, map[string][]string{"token": {string(scope)}})
 	}

@@ -42,7 +42,7 @@ func (s *Server) open(b Backend) http.Handler {
 
 // enter registers all routes.
 func (s *Server) enter(b Backend, mux humago.Mux) {
-	r := &routes{Backend: b, s: s, guard: newGuard(b.Tokens, b.Audit, s.log), streams: bounds.NewCounter(maxStreams)}
+	r := &routes{Backend: b, s: s, guard: newGuard(b, s.log), streams: bounds.NewCounter(maxStreams)}
 	doc := r.register(mux)
 	mux.HandleFunc("GET "+base+"/openapi.json", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/openapi+json")

@@ -121,7 +121,7 @@ func (p *people) begin(ctx context.Context, c *Call, verb access.Verb, id string
 		err = known.CheckCurrent(ctx, a.By)
 	}
 	if err == nil {
-		err = known.Users.Check(ctx, a.Asker(), verb)
+		err = known.Check(ctx, a.Asker(), verb)
 	}
 	if err == nil {
 		err = known.CheckApart(ctx, a.By, c.From.User)

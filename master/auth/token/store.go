@@ -131,7 +131,20 @@ func (t *Store) Makers(ctx context.Context, name string) ([]string, error) {
 	if r, err = checked(name, r, err); err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc([]string{r.CreatedBy, r.RotatedBy}, func(by string) bool { return by == "" }), nil
+	return r.makers(), nil
+}
+
+// RecentMakers is [Store.Makers] as it was at most 400 ms ago.
+func (t *Store) RecentMakers(ctx context.Context, name string) ([]string, error) {
+	r, err := t.recent(ctx, name)
+	if err := usable(r, err); err != nil {
+		return nil, err
+	}
+	return r.makers(), nil
+}
+
+func (r *record) makers() []string {
+	return slices.DeleteFunc([]string{r.CreatedBy, r.RotatedBy}, func(by string) bool { return by == "" })
 }
 
 // CheckNotRevoked returns [grants.ErrNotAllowed] if a token was revoked or does not exist. It reads the bucket, so it

@@ -109,6 +109,18 @@ func (u *Store) RulesOf(ctx context.Context, known *credential.User) (who access
 	return u.rulesOf(ctx, known)
 }
 
+// RulesBehind returns the rules about who made a token, also if they were revoked since and what they made was left in
+// force. A person without a record is an operator, whose credential was made beside the keys.
+func (u *Store) RulesBehind(ctx context.Context, name string) (who access.Who, rules []access.Rule, err error) {
+	known, err := u.all.Recent(ctx, name)
+	if err != nil && !errors.Is(err, bucket.ErrAbsent) {
+		return who, nil, err
+	}
+	known.Name = name
+	known.Role = cmp.Or(known.Role, grants.RoleOperator)
+	return u.RulesOf(ctx, &known)
+}
+
 // find returns the record of a caller, with the role in which the caller acts now, or [grants.ErrNotAllowed] if the
 // caller was revoked.
 func (u *Store) find(ctx context.Context, a grants.Caller) (credential.User, error) {
@@ -230,6 +242,9 @@ func (p *Known) check(r *credential.User) error {
 // AllowSecrets returns [grants.ErrNotAllowed] if a caller was not given the permission to see secrets. It is given with
 // [credential.UserRequest] alone, so a user without a record does not have it.
 func (u *Store) AllowSecrets(ctx context.Context, a grants.Caller) error {
+	if _, isToken := credential.TokenNameOf(a.User); isToken {
+		return fmt.Errorf("%w: secrets are shown to people, with a credential of the bus", grants.ErrNotAllowed)
+	}
 	user, err := u.all.Recent(ctx, a.User)
 	switch {
 	case err != nil && !errors.Is(err, bucket.ErrAbsent):
