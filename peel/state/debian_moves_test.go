@@ -3,35 +3,10 @@
 package state
 
 import (
-	"archive/tar"
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 )
-
-// worldArchive is an archive with a directory, a file and a link.
-func worldArchive() []byte {
-	var out bytes.Buffer
-	w := tar.NewWriter(&out)
-	for _, h := range []tar.Header{
-		{Name: "zt-1.0/bin", Typeflag: tar.TypeDir, Mode: 0o755},
-		{Name: "zt-1.0/bin/run", Typeflag: tar.TypeReg, Mode: 0o755, Size: 4},
-		{Name: "zt-1.0/run", Typeflag: tar.TypeSymlink, Linkname: "bin/run"},
-	} {
-		err := w.WriteHeader(&h)
-		if err == nil && h.Size > 0 {
-			_, err = w.Write([]byte("run\n"))
-		}
-		if err != nil {
-			panic(err)
-		}
-	}
-	if err := w.Close(); err != nil {
-		panic(err)
-	}
-	return out.Bytes()
-}
 
 // deployments adds states that go through links and directories of a user who deploys.
 func (w *world) deployments() {

@@ -428,7 +428,7 @@ func tryWorld(t *testing.T, seed uint64) (known int) {
 func worldSource(_ context.Context, name string) (file.Content, error) {
 	switch filepath.Base(name) {
 	case "world.tar":
-		return file.Content{Data: worldArchive()}, nil
+		return file.Content{Data: smallArchive()}, nil
 	case "plain":
 		return file.Content{Data: []byte("key={{settings.key}}\n")}, nil
 	case "json", "shell":

@@ -27,7 +27,7 @@ const servedFile = "served\n"
 // below its branch main. Packages of Python are in a directory.
 func (h *fixture) serve() (archiveSum string) {
 	h.t.Helper()
-	archive := fetchedArchive()
+	archive := smallArchive()
 	sum := sha256.Sum256(archive)
 	must(h.t, os.MkdirAll(h.dir+"/served/origin", 0o755))
 	must(h.t, os.MkdirAll(h.dir+"/served/wheels", 0o755))
@@ -57,8 +57,8 @@ func (h *fixture) serve() (archiveSum string) {
 	return hex.EncodeToString(sum[:])
 }
 
-// fetchedArchive is an archive with a directory, a file and a link.
-func fetchedArchive() []byte {
+// smallArchive is an archive with a directory, a file and a link.
+func smallArchive() []byte {
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)
 	for _, header := range []tar.Header{

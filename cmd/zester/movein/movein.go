@@ -340,6 +340,7 @@ func encode(key string, value *yaml.Node) ([]byte, error) {
 	return encodeNode(doc)
 }
 
+// encodeNode returns a document as text.
 func encodeNode(doc *yaml.Node) ([]byte, error) {
 	var b bytes.Buffer
 	enc := yaml.NewEncoder(&b)

@@ -43,7 +43,7 @@ func groupStates(hosts []minion, all string, hidden secrets) ([]*slsFile, error)
 			}
 		}
 		common := commonStart(texts)
-		base := strings.Trim(notInRefs.ReplaceAllString(hidden.cover(sls), "-"), ".-")
+		base := strings.Trim(notInNames.ReplaceAllString(hidden.cover(sls), "-"), ".-")
 		var of []*slsFile
 		if common > 0 {
 			first := slices.Min(slices.Collect(maps.Keys(members)))

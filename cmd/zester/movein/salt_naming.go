@@ -58,10 +58,7 @@ func claim(base string, taken map[string]bool) string {
 	if base == "" {
 		base = "state"
 	}
-	name := base
-	for i := 2; taken[name]; i++ {
-		name = fmt.Sprintf("%s-%d", base, i)
-	}
+	name := free(base, taken)
 	taken[name] = true
 	return name
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// A Host is what Salt says about one minion.
+// A Minion is what Salt says about one host.
 type Minion struct {
 	ID     string
 	Low    []Declaration // in the order in which Salt runs them

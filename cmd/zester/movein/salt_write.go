@@ -1,13 +1,10 @@
 package movein
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
-	"unicode"
 
 	"gopkg.in/yaml.v3"
 
@@ -162,17 +159,7 @@ func commentOn(lines []string) string {
 	if len(lines) == 0 {
 		return ""
 	}
-	clean := func(r rune) rune {
-		if unicode.IsControl(r) || r == unicode.ReplacementChar || r == '\u2028' || r == '\u2029' || r == '\ufeff' {
-			return '?'
-		}
-		return r
-	}
-	out := make([]string, len(lines))
-	for i, line := range lines {
-		out[i] = strings.Map(clean, line)
-	}
-	return "# " + strings.Join(out, "\n# ")
+	return "# " + strings.Join(printable(lines), "\n# ")
 }
 
 func valueNode(v any) *yaml.Node {
@@ -189,9 +176,5 @@ func encodeDoc(doc map[string]*yaml.Node) ([]byte, error) {
 	for _, key := range slices.Sorted(maps.Keys(doc)) {
 		root.Content = append(root.Content, valueNode(key), doc[key])
 	}
-	var b bytes.Buffer
-	enc := yaml.NewEncoder(&b)
-	enc.SetIndent(2)
-	err := errors.Join(enc.Encode(root), enc.Close())
-	return b.Bytes(), err
+	return encodeNode(root)
 }

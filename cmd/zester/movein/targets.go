@@ -58,13 +58,7 @@ func newTargets(hosts []HostFacts, all string) *targets {
 
 // hint returns a text with - in place of what the name of a settings file cannot have.
 func hint(text string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', strings.ContainsRune("_.-", r):
-			return r
-		}
-		return '-'
-	}, text)
+	return strings.Map(nameRune, text)
 }
 
 // refWord returns the word for one host.
