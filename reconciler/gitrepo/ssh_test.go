@@ -47,7 +47,8 @@ func newSSHServer(t *testing.T) *sshServer {
 	}
 	rewrite(t, filepath.Join(s.dir, "authorized"), string(pub))
 	rewrite(t, filepath.Join(s.dir, "config"), fmt.Sprintf("HostKey %[1]s/host_key\nAuthorizedKeysFile %[1]s/authorized\n"+
-		"StrictModes no\nUsePAM no\nPasswordAuthentication no\nPermitRootLogin yes\nPidFile none\n", s.dir))
+		"StrictModes no\nUsePAM no\nPasswordAuthentication no\nPermitRootLogin yes\nPidFile none\n"+
+		"SetEnv HOME=%[1]s\n", s.dir)) // whose shell has nothing to read before it starts git
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
