@@ -100,7 +100,7 @@ func (s *Server) userLogin(
 	case p.Name != c.From.User || p.Role != c.From.Role:
 		return nil, fmt.Errorf("%w: the ID token is of %s, with the role %s", grants.ErrNotAllowed, p.Name, p.Role)
 	}
-	if err := s.o.Console.Sessions.Spend(ctx, q.IDToken); err != nil {
+	if err := s.o.Console.Sessions.Spend(ctx, p.Token); err != nil {
 		return nil, err
 	}
 

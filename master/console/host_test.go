@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
@@ -226,6 +227,20 @@ func TestPeopleLogInOnAHost(t *testing.T) {
 			t.Errorf("the logout: %+v, %v", own, err)
 		}
 		f.until(t, "the end of the connection", func(context.Context) bool { return ended(c)() })
+	})
+
+	t.Run("by a token that has come before", func(t *testing.T) {
+		now := time.Now().Unix()
+		at.Fail(logintest.Faults{NoSecret: true, Change: func(c map[string]any) { c["iat"], c["exp"] = now, now+60 }})
+		defer at.Fail(logintest.Faults{NoSecret: true})
+		for _, want := range []int{http.StatusOK, http.StatusForbidden} {
+			p := newProgram(t, f)
+			_, next := p.ask(api.LoginStep{}, nil)
+			at.Decide("")
+			if status, _ := p.ask(api.LoginStep{Device: next.Device}, nil); status != want {
+				t.Errorf("the login has the status %d, want %d", status, want)
+			}
+		}
 	})
 
 	t.Run("the logout at the provider", func(t *testing.T) {

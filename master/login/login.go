@@ -29,7 +29,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
@@ -321,6 +320,7 @@ type Person struct {
 	SID     string      // the session at the provider; empty: it does not say
 	Groups  []string    // sorted, at most 1,000
 	Role    grants.Role // by the first rule that fits
+	Token   string      // digest of what the provider has signed, the same for every encoding of the ID token
 }
 
 // Finish returns the person who comes back from the provider. The error is [ErrRefused], [ErrAway] or
@@ -366,107 +366,4 @@ func (p *Provider) exchange(ctx context.Context, a *Attempt, answer url.Values) 
 		return "", fmt.Errorf("%w: the provider sent no ID token", ErrRefused)
 	}
 	return text, nil
-}
-
-// Verify returns the person of an ID token with a nonce; empty: it must have none. The errors are those of
-// [Provider.Finish].
-func (p *Provider) Verify(ctx context.Context, idToken, nonce string) (*Person, error) {
-	d, err := p.discover(ctx)
-	if err != nil {
-		return nil, err
-	}
-	token, err := d.verifier.Verify(p.with(ctx), idToken)
-	if err != nil {
-		return nil, unverified(err)
-	}
-	if subtle.ConstantTimeCompare([]byte(token.Nonce), []byte(nonce)) != 1 {
-		return nil, fmt.Errorf("%w: the ID token is of another login", ErrRefused)
-	}
-	if token.IssuedAt.After(time.Now().Add(maxSkew)) {
-		return nil, fmt.Errorf("%w: the ID token was issued at %s, which is in the future: compare the clocks",
-			ErrRefused, token.IssuedAt.UTC().Format(time.RFC3339))
-	}
-	return p.person(token)
-}
-
-// unverified returns [ErrAway] if the keys of the provider could not be read, else [ErrRefused]. The library says the
-// former by the text alone.
-func unverified(err error) error {
-	if strings.HasPrefix(err.Error(), "failed to verify signature: fetching keys ") {
-		return fmt.Errorf("%w: %.300s", ErrAway, err.Error())
-	}
-	return fmt.Errorf("%w: %.300s", ErrRefused, err.Error())
-}
-
-// person reads the claims of a token.
-func (p *Provider) person(token *oidc.IDToken) (*Person, error) {
-	var claims struct {
-		Party    string `json:"azp"`
-		SID      string `json:"sid"`
-		Verified *bool  `json:"email_verified"`
-	}
-	all := map[string]json.RawMessage{}
-	if err := errors.Join(token.Claims(&claims), token.Claims(&all)); err != nil {
-		return nil, fmt.Errorf("%w: %.300s", ErrRefused, err.Error())
-	}
-	switch {
-	case len(token.Audience) > 1 && claims.Party != p.o.ClientID:
-		return nil, fmt.Errorf("%w: the ID token is for %q", ErrRefused, claims.Party)
-	case token.Subject == "" || len(token.Subject) > 255 || len(claims.SID) > 255:
-		return nil, fmt.Errorf("%w: the ID token has no subject of 1 to 255 bytes", ErrRefused)
-	case p.userClaim() == "email" && claims.Verified != nil && !*claims.Verified:
-		return nil, fmt.Errorf("%w: the provider has not verified the address", grants.ErrNotAllowed)
-	}
-
-	var name string
-	if json.Unmarshal(all[p.userClaim()], &name) != nil || name == "" || len(name) > maxName {
-		return nil, fmt.Errorf("%w: the ID token has no claim %s of 1 to %d bytes", grants.ErrNotAllowed, p.userClaim(),
-			maxName)
-	}
-	groups, err := groupsOf(all[p.groupsClaim()])
-	if err != nil {
-		return nil, fmt.Errorf("%w: the claim %s: %w", grants.ErrNotAllowed, p.groupsClaim(), err)
-	}
-	person := &Person{Name: NameOf(name), Subject: token.Subject, SID: claims.SID, Groups: groups}
-	for _, r := range p.o.Roles {
-		if slices.Contains(groups, r.Group) {
-			person.Role = r.Role
-			return person, nil
-		}
-	}
-	return nil, fmt.Errorf("%w: none of the %d groups of %s may log in", grants.ErrNotAllowed, len(groups), name)
-}
-
-// NameOf returns the name on the bus for the name that a provider gives a person: what cannot be in it becomes '_'.
-func NameOf(name string) string {
-	return strings.Map(func(r rune) rune {
-		if r < 0x80 && (r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' || r == '-') {
-			return r
-		}
-		return '_'
-	}, name)
-}
-
-// groupsOf reads a claim with a list of groups, or with one.
-func groupsOf(claim json.RawMessage) ([]string, error) {
-	if claim == nil {
-		return nil, nil
-	}
-	var groups []string
-	var one string
-	if json.Unmarshal(claim, &one) == nil {
-		groups = []string{one}
-	} else if err := json.Unmarshal(claim, &groups); err != nil {
-		return nil, errors.New("it is no list of names")
-	}
-	if len(groups) > maxGroups {
-		return nil, fmt.Errorf("it has %d groups, %d are possible", len(groups), maxGroups)
-	}
-	for _, g := range groups {
-		if len(g) > maxGroup {
-			return nil, fmt.Errorf("a group has %d bytes, %d are possible", len(g), maxGroup)
-		}
-	}
-	slices.Sort(groups)
-	return slices.Compact(groups), nil
 }

@@ -116,6 +116,7 @@ func TestTheFirstGroupGivesTheRole(t *testing.T) {
 		"no group":          {nil, "", "none of the 0 groups of ann.smith@example.com may log in"},
 		"another group":     {[]string{"guests"}, "", "none of the 1 groups"},
 		"no list":           {map[string]any{"ops": true}, "", "the claim groups: it is no list of names"},
+		"ten thousand":      {make([]string, 10_000), "", "it has 10000 groups, 1000 are possible"},
 		"too many":          {make([]string, 1001), "", "it has 1001 groups, 1000 are possible"},
 		"too long":          {[]string{"ops", strings.Repeat("x", 257)}, "", "a group has 257 bytes"},
 	} {
@@ -148,6 +149,10 @@ func TestTokensThatAreRefused(t *testing.T) {
 		"another nonce":          func(c map[string]any) { c["nonce"] = "x" },
 		"no nonce":               func(c map[string]any) { delete(c, "nonce") },
 		"expired":                func(c map[string]any) { c["exp"] = in(-time.Second) },
+		"issued a day ago":       func(c map[string]any) { c["iat"] = in(-25 * time.Hour) },
+		"issued at no time":      func(c map[string]any) { delete(c, "iat") },
+		"a subject with a NUL":   func(c map[string]any) { c["sub"] = "1001\x00" },
+		"a session with lines":   func(c map[string]any) { c["sid"] = "s1\ns2" },
 		"no end":                 func(c map[string]any) { delete(c, "exp") },
 		"of the future":          func(c map[string]any) { c["iat"] = in(6 * time.Minute) },
 		"valid later":            func(c map[string]any) { c["nbf"] = in(6 * time.Minute) },
@@ -228,6 +233,8 @@ func TestAProviderThatDoesNotAnswerWell(t *testing.T) {
 		want   string
 	}{
 		"it hangs":                   {logintest.Faults{Hang: true}, "context deadline exceeded"},
+		"it shows a page":            {logintest.Faults{HTML: true}, "text/html"},
+		"it leads elsewhere":         {logintest.Faults{Redirect: "http://id.example.com/"}, "the provider sends masters elsewhere"},
 		"its document is huge":       {logintest.Faults{Huge: true}, "the answer has more than 262144 bytes"},
 		"it has another name":        {logintest.Faults{Issuer: "https://id.example.com"}, "issuer"},
 		"its endpoint is not secure": {logintest.Faults{AuthURL: "http://id.example.com/"}, "want https"},
@@ -246,6 +253,94 @@ func TestAProviderThatDoesNotAnswerWell(t *testing.T) {
 		at.Fail(logintest.Faults{})
 		if _, _, err := p.Begin(t.Context(), "/"); err != nil {
 			t.Errorf("%s, and then no more: %v", name, err)
+		}
+	}
+}
+
+// Its other endpoints answer no better: for the code of a browser, for its keys, and for the code of a device.
+func TestEndpointsThatDoNotAnswerWell(t *testing.T) {
+	for what, f := range map[string]logintest.Faults{
+		"it hangs":           {Hang: true},
+		"it is huge":         {Huge: true},
+		"it shows a page":    {HTML: true},
+		"it leads elsewhere": {Redirect: "http://id.example.com/"},
+	} {
+		for _, path := range []string{"/token", "/keys"} {
+			at, p := start(t)
+			a, back := begin(t, p)
+			f.Path = path
+			at.Fail(f)
+			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+			if !f.Hang {
+				ctx = t.Context()
+			}
+			person, err := p.Finish(ctx, a, back)
+			cancel()
+			if !errors.Is(err, login.ErrAway) || len(err.Error()) > 500 {
+				t.Errorf("%s, %s: %+v, %v", path, what, person, err)
+			}
+			at.Fail(logintest.Faults{})
+			a, back = begin(t, p)
+			if _, err := p.Finish(t.Context(), a, back); err != nil {
+				t.Errorf("%s, %s, and then no more: %v", path, what, err)
+			}
+		}
+		for _, path := range []string{"/device", "/token"} {
+			at, p := start(t)
+			d, err := p.BeginDevice(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			at.Decide("")
+			f.Path = path
+			at.Fail(f)
+			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+			if !f.Hang {
+				ctx = t.Context()
+			}
+			if path == "/device" {
+				_, err = p.BeginDevice(ctx)
+			} else {
+				_, _, err = p.FinishDevice(ctx, d.Secret)
+			}
+			cancel()
+			if !errors.Is(err, login.ErrAway) || len(err.Error()) > 500 {
+				t.Errorf("a device at %s, %s: %v", path, what, err)
+			}
+		}
+	}
+}
+
+// A token has one digest in all of its encodings: who has it cannot use it twice.
+func TestATokenHasOneDigest(t *testing.T) {
+	at, p := start(t)
+	for _, rotate := range []func(){at.RotateRSA, at.RotateEC} {
+		rotate()
+		claims := ann()
+		now := time.Now().Unix()
+		claims["iss"], claims["aud"], claims["iat"], claims["exp"] = at.URL, logintest.ClientID, now, now+60
+		text := at.Sign(claims)
+		first, err := p.Verify(t.Context(), text, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		claims["jti"] = "2"
+		second, err := p.Verify(t.Context(), at.Sign(claims), "")
+		if err != nil || second.Token == first.Token {
+			t.Errorf("two tokens have the digest %s: %v", first.Token, err)
+		}
+		parts := strings.Split(text, ".")
+		last := text[len(text)-1]
+		padded := strings.IndexByte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_", last)
+		for what, other := range map[string]string{
+			"bits that nobody reads": text[:len(text)-1] + string("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"[padded|1]),
+			"lines in the claims":    parts[0] + "." + parts[1][:4] + "\n" + parts[1][4:] + "." + parts[2],
+			"lines in the signature": text + "\r\n",
+		} {
+			again, err := p.Verify(t.Context(), other, "")
+			if err == nil && again.Token != first.Token {
+				t.Errorf("%s: the token has another digest", what)
+			}
 		}
 	}
 }

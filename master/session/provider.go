@@ -89,9 +89,10 @@ func (s *Store) EndAtProvider(
 	return ended, nil
 }
 
-// Spend notes that an ID token has made a credential. The error is [ErrUnknown] if it has made one before.
-func (s *Store) Spend(ctx context.Context, idToken string) error {
-	_, err := s.kv.Create(ctx, spentPrefix+keyOf(idToken), nil)
+// Spend notes that an ID token with a digest has made a credential. The error is [ErrUnknown] if it has made one
+// before. Masters refuse a token that was issued 24 hours ago, before the bucket forgets it.
+func (s *Store) Spend(ctx context.Context, digest string) error {
+	_, err := s.kv.Create(ctx, spentPrefix+digest, nil)
 	if errors.Is(err, jetstream.ErrKeyExists) {
 		return fmt.Errorf("%w: the ID token: %w", grants.ErrNotAllowed, ErrUnknown)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/auth/token"
 	"github.com/seed-c01c3da5/zester/master/auth/user"
+	"github.com/seed-c01c3da5/zester/master/login"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/master/session"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -249,6 +250,44 @@ func TestALogoutThatFailedHalfwayCanBeSentAgain(t *testing.T) {
 		time.Sleep(time.Second)
 		m.opens(t, first, "", session.ErrUnknown)
 		m.opens(t, later, "pat", nil)
+	})
+}
+
+// TestATokenOfAProviderMakesOneCredential uses a token at two masters, after a restart of the bus, and on a full bus.
+func TestATokenOfAProviderMakesOneCredential(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		first, second := open(t, b), open(t, b)
+		if err := errors.Join(first.Spend(t.Context(), "a"), second.Spend(t.Context(), "b")); err != nil {
+			t.Fatal(err)
+		}
+		refused := func(when string, m master) {
+			t.Helper()
+			for _, digest := range []string{"a", "b"} {
+				if err := m.Spend(t.Context(), digest); !errors.Is(err, grants.ErrNotAllowed) || !errors.Is(err, session.ErrUnknown) {
+					t.Errorf("%s, the token is used again: %v", when, err)
+				}
+			}
+		}
+		refused("at once", first)
+		refused("at another master", second)
+		b.Restart(t)
+		refused("after a restart", open(t, b))
+		time.Sleep(login.MaxAge)
+		refused("when masters take it no more", first)
+
+		js := b.JetStream(t)
+		stream, err := js.Stream(t.Context(), "KV_"+wire.BucketSessions)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := stream.CachedInfo().Config
+		c.MaxBytes = 1
+		if _, err := js.UpdateStream(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+		if err := first.Spend(t.Context(), "c"); err == nil || errors.Is(err, session.ErrUnknown) {
+			t.Errorf("a use that is not stored: %v", err)
+		}
 	})
 }
 

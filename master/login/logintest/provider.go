@@ -6,11 +6,14 @@ import (
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
+	"crypto/hmac"
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/sha256"
+	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
+	"encoding/pem"
 	"maps"
 	"math/big"
 	"net/http"
@@ -40,12 +43,17 @@ type Provider struct {
 	device map[string]string // what the token endpoint says next about a device; empty: the person has logged in
 	claims map[string]any
 	faults Faults
+
+	changed chan struct{} // closes when the faults change
 }
 
 // Faults are ways in which a provider departs from the standard.
 type Faults struct {
+	Path      string                      // of the requests that the next four are about; empty: all
 	Hang      bool                        // no request gets an answer
-	Huge      bool                        // its answers have a megabyte of blanks before them
+	Huge      bool                        // its answers are ten megabytes of blanks
+	HTML      bool                        // its answers are pages, of the status 200
+	Redirect  string                      // where its answers lead; empty: nowhere
 	Algorithm string                      // in the header of tokens; empty: the key decides
 	NoSecret  bool                        // tokens need no secret of the client
 	Change    func(claims map[string]any) // of ID tokens
@@ -60,7 +68,10 @@ type request struct{ nonce, challenge, redirect string }
 // Start returns a provider that runs until the test ends. Its key is RSA.
 func Start(t *testing.T) *Provider {
 	t.Helper()
-	p := &Provider{t: t, codes: map[string]request{}, device: map[string]string{}, claims: map[string]any{}}
+	p := &Provider{
+		t: t, codes: map[string]request{}, device: map[string]string{}, claims: map[string]any{},
+		changed: make(chan struct{}),
+	}
 	p.RotateRSA()
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /.well-known/openid-configuration", p.discovery)
@@ -70,17 +81,41 @@ func Start(t *testing.T) *Provider {
 	mux.HandleFunc("POST /device", p.beginDevice)
 	p.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		f := p.now()
-		if f.Hang {
-			<-r.Context().Done()
-			return
+		if f.Path != "" && f.Path != r.URL.Path {
+			f = Faults{}
 		}
-		if f.Huge {
-			_, _ = w.Write([]byte(strings.Repeat(" ", 1<<20)))
+		switch {
+		case f.Hang:
+			p.hang(r)
+			return
+		case f.HTML:
+			_, _ = w.Write([]byte("<!doctype html><title>Sign in</title>"))
+			return
+		case f.Redirect != "":
+			http.Redirect(w, r, f.Redirect, http.StatusTemporaryRedirect)
+			return
+		case f.Huge:
+			_, _ = w.Write([]byte(strings.Repeat(" ", 10<<20)))
+			return
 		}
 		mux.ServeHTTP(w, r)
 	}))
-	t.Cleanup(p.Close)
+	t.Cleanup(func() {
+		p.Fail(Faults{})
+		p.Close()
+	})
 	return p
+}
+
+// hang returns when the client has gone, or the faults change. Whether the client of a form has gone is not known.
+func (p *Provider) hang(r *http.Request) {
+	p.mu.Lock()
+	changed := p.changed
+	p.mu.Unlock()
+	select {
+	case <-r.Context().Done():
+	case <-changed:
+	}
 }
 
 func (p *Provider) now() Faults {
@@ -89,11 +124,13 @@ func (p *Provider) now() Faults {
 	return p.faults
 }
 
-// Fail sets the faults.
+// Fail sets the faults. Requests that hang end without an answer.
 func (p *Provider) Fail(f Faults) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.faults = f
+	close(p.changed)
+	p.changed = make(chan struct{})
 }
 
 // Person sets the claims of everybody who logs in.
@@ -134,8 +171,9 @@ func (p *Provider) discovery(w http.ResponseWriter, _ *http.Request) {
 	f := p.now()
 	d := map[string]any{
 		"issuer": p.URL, "authorization_endpoint": p.URL + "/authorize", "token_endpoint": p.URL + "/token",
-		"jwks_uri": p.URL + "/keys", "id_token_signing_alg_values_supported": []string{"RS256", "ES256"},
-		"scopes_supported": []string{"openid", "email", "groups"},
+		"jwks_uri":                              p.URL + "/keys",
+		"id_token_signing_alg_values_supported": []string{"RS256", "ES256", "HS256", "none"},
+		"scopes_supported":                      []string{"openid", "email", "groups"},
 	}
 	if !f.NoDevices {
 		d["device_authorization_endpoint"] = p.URL + "/device"
@@ -308,8 +346,17 @@ func (p *Provider) Sign(claims map[string]any) string {
 	}
 	header := encode(p.t, map[string]string{"alg": alg, "kid": p.kid, "typ": "JWT"})
 	signed := header + "." + encode(p.t, claims)
-	if alg == "none" {
+	switch alg {
+	case "none":
 		return signed + "."
+	case "HS256": // with what everybody knows
+		public, err := x509.MarshalPKIXPublicKey(p.key.Public())
+		if err != nil {
+			p.t.Error(err)
+		}
+		mac := hmac.New(sha256.New, pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public}))
+		mac.Write([]byte(signed))
+		return signed + "." + text(mac.Sum(nil))
 	}
 	sum := sha256.Sum256([]byte(signed))
 	if key, ok := p.key.(*ecdsa.PrivateKey); ok {
