@@ -50,3 +50,26 @@ func TestWhyAsksThePeelForAFireThatItsReportLacks(t *testing.T) {
 		}
 	})
 }
+
+// A run that succeeds is not reported at once. The peel knows of it.
+func TestWhyKnowsOfARunThatNoReportHasYet(t *testing.T) {
+	if testing.Short() {
+		t.Skip("an hour of a bus")
+	}
+	atSite(t, func(t *testing.T, s *site) {
+		s.master("m1")
+		s.peels("web-01")
+		s.give("web-01", map[string]any{"schedule": map[string]any{"backup": map[string]any{
+			"module": "test.ping", "cron": "*/15 * * * *", "timezone": "UTC", "return_job": false,
+		}}})
+		bob := s.people("bob")
+		for range 4 {
+			due := time.Now().Truncate(15 * time.Minute).Add(15 * time.Minute)
+			time.Sleep(time.Until(due) + 10*time.Second)
+			w, err := api.CoverageExplain.Ask(t.Context(), bob, api.WhyRequest{Peel: "web-01", Entry: "backup"})
+			if err != nil || w.Verdict != api.WhyRan || !w.Nominal.Equal(due) {
+				t.Errorf("10 s after %v: %+v, %v", due, w, err)
+			}
+		}
+	})
+}

@@ -21,8 +21,9 @@ the fire is part of a problem that lasts, it names the commit that the problem
 followed, or says that none explains it.
 
 The list of a peel's fires goes back 48 hours, and records of jobs a week. For
-an earlier fire why runs schedule.fires on the peel, which keeps its fires for
-7 days: a job in your name. Of older ones, and if the peel is away, masters have
+an earlier fire, and for one that its newest report is too old for, why runs
+schedule.fires on the peel, which keeps its fires for 7 days: a job in your
+name. Of older ones, and if the peel is away, masters have
 the verdicts for 35 days: how many fires of the entry on the peel ran, failed,
 were skipped or missed in each hour, and why. They tell what became of a fire if
 all fires of its hour came to the same end; else the verdict is unknown, and the

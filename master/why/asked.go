@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -23,6 +24,16 @@ type Asked struct {
 	Job   wire.JID     // by which it was asked
 }
 
+// isOpen reports whether the newest report is from before the end of a fire.
+func (q *question) isOpen(nominal time.Time) bool {
+	if nominal.IsZero() {
+		return false
+	}
+	v := q.judge(nominal)
+
+	return v.is == api.WhyWaiting || v.is == api.WhyRunning || v.reason == reportDue
+}
+
 // has reports whether the peel would have told a fire of a nominal time.
 func (a *Asked) has(nominal time.Time) bool { return a != nil && !nominal.Before(a.Since) }
 
@@ -33,8 +44,8 @@ func (q *question) askedSource() string {
 	return fmt.Sprintf("schedule.fires on %s, job %s", q.Peel, q.Asked.Job)
 }
 
-// ask asks the peel for the fires about the time in question, if its report does not go back so far, and the peel
-// itself does.
+// ask asks the peel for the fires about the time in question if its report does not go back so far, but the peel
+// itself does, and if the report is from before the end of the fire: runs that succeed are not reported at once.
 func (c *Collector) ask(ctx context.Context, f *Found) error {
 	q := f.prepare()
 	fire, _, err := q.fire()
@@ -42,7 +53,7 @@ func (c *Collector) ask(ctx context.Context, f *Found) error {
 	switch {
 	case c.Ask == nil, err != nil, at.IsZero(), f.Now.Sub(at) > ledger.KeptPast:
 		return nil
-	case q.listed == nil, !q.isOlder(at), q.runOf(fire.nominal).job != nil:
+	case q.listed == nil, q.runOf(fire.nominal).job != nil, !q.isOlder(at) && !q.isOpen(fire.nominal):
 		return nil
 	case !f.Presence.Online && !f.Presence.Unknown:
 		return errors.New(q.presence())

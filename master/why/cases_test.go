@@ -117,6 +117,17 @@ func (w *world) asked(fires ...ledger.Fire) {
 	w.Asked = &Asked{Since: at(w.t, "2026-11-16T08:00"), Fires: ledger.Group(fires), Job: "20261123080000123456"}
 }
 
+// sinceTheReport has a fire of 07:55 that may start until 10:55, and a report from before it; the peel tells fires of it.
+func (w *world) sinceTheReport(fires ...ledger.Fire) {
+	w.timed("cron: '55 7 * * *', splay: 15m")
+	w.e.Next, w.e.Latest = at(w.t, "2026-11-23T07:55"), at(w.t, "2026-11-23T10:55")
+	for i := range fires {
+		fires[i].Nominal = w.e.Next
+	}
+	w.asked(fires...)
+	w.Time = ""
+}
+
 // answer explains the fire, with the report as a master decodes it.
 func (w *world) answer() (*api.WhyAnswer, error) {
 	if w.e != nil {
@@ -506,6 +517,18 @@ var fireCases = []fireCase{
 		w.timed("cron: '55 7 * * *', splay: 15m")
 		w.e.Next, w.e.Latest = at(w.t, "2026-11-23T07:55"), at(w.t, "2026-11-23T08:10")
 	}},
+	{"asked_ran_since_the_report", api.WhyRan, "", func(w *world) {
+		w.sinceTheReport(ledger.Fire{Outcome: ledger.Ran})
+	}},
+	{"asked_splay", api.WhyWaiting, "splay", func(w *world) {
+		w.sinceTheReport(ledger.Fire{Outcome: ledger.Pending, Why: ledger.Splay})
+	}},
+	{"asked_ran_and_reported_pending", api.WhyRan, "", func(w *world) {
+		w.sinceTheReport(ledger.Fire{Outcome: ledger.Ran})
+		w.Report.Time = at(w.t, "2026-11-23T07:56")
+		w.list(w.fire("2026-11-23T07:55", ledger.Pending, ledger.Runs))
+	}},
+	{"asked_not_started", api.WhyWaiting, "may_start", func(w *world) { w.sinceTheReport() }},
 	{"never_reported", api.WhyUnknown, "never_reported", func(w *world) { w.never() }},
 	{"unread", api.WhyRan, "", func(w *world) { w.Unread = []Unread{{SourceAudit, "timeout"}} }},
 	{"unread_report", api.WhyUnknown, "unread", func(w *world) {

@@ -13,6 +13,9 @@ import (
 )
 
 const (
+	// reportDue is the reason why nobody knows yet what became of a fire whose time is over.
+	reportDue = "report_due"
+
 	stateRemoved = "removed" // of an entry that the schedule of the peel does not have any more
 
 	// reportWait is how long after its due time a report may come: a tenth of the interval, and the way over the bus.
@@ -63,12 +66,16 @@ func (q *question) newest() (at time.Time) {
 }
 
 // lookUp returns the verdict on the fire of a nominal time and its source, on one by a person only if there is no
-// other; nil if there is none. What the peel was asked for counts for fires that its report lacks.
+// other; nil if there is none. What the peel was asked for counts for fires that its report lacks or calls pending.
 func (q *question) lookUp(nominal time.Time) (found *join.Span, source string) {
-	if found = find(q.spans, nominal); found != nil {
-		return found, q.reportSource()
+	found = find(q.spans, nominal)
+	if told := find(q.told, nominal); told != nil && (found == nil || found.Verdict == join.Pending) {
+		return told, q.askedSource()
 	}
-	return find(q.told, nominal), q.askedSource()
+	if found == nil {
+		return nil, ""
+	}
+	return found, q.reportSource()
 }
 
 func find(spans []join.Span, nominal time.Time) (found *join.Span) {
@@ -152,10 +159,14 @@ func (q *question) startAfter(at time.Time) time.Time {
 	return time.Time{}
 }
 
-// ofPending completes the verdict on a fire that had not ended when the peel reported.
+// ofPending completes the verdict on a fire that had not ended when the peel reported or was asked.
 func (q *question) ofPending(nominal time.Time, s *join.Span, v *judgement) {
-	at, then := q.stamp(nominal), q.stamp(q.Report.Time)
-	if q.Now.After(q.Report.Time.Add(2*wire.ScheduleInterval + reportWait)) {
+	told := q.Report.Time
+	if q.Asked != nil && v.source == q.askedSource() {
+		told = q.Now
+	}
+	at, then := q.stamp(nominal), q.stamp(told)
+	if q.Now.After(told.Add(2*wire.ScheduleInterval + reportWait)) {
 		v.is, v.reason = api.WhyUnknown, "not_reporting"
 		v.answer = fmt.Sprintf("Nobody knows how the fire of %s ended: %s has not reported since %s, "+
 			"when the fire had not ended; %s.",

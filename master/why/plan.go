@@ -185,8 +185,8 @@ func (q *question) byAge(nominal time.Time) *judgement {
 			),
 		}
 	}
-	latest := q.latest(nominal)
-	if !q.Report.Time.Before(latest) {
+	latest, isAsked := q.latest(nominal), q.Asked.has(nominal)
+	if !q.Report.Time.Before(latest) || isAsked && !q.Now.Before(latest) {
 		return nil
 	}
 	v := &judgement{
@@ -196,11 +196,16 @@ func (q *question) byAge(nominal time.Time) *judgement {
 	}
 	due := q.Report.Time.Add(wire.ScheduleInterval + reportWait)
 	switch {
+	case isAsked:
+		v.is, v.reason, v.source, v.fact = api.WhyWaiting, "may_start", q.askedSource(), "it lists no fire of that time yet"
+		v.answer = fmt.Sprintf("The fire of %s has not started yet. It may start until %s.", at, q.stamp(latest))
 	case q.Now.Before(latest) && q.Now.Before(due):
 		v.is, v.reason = api.WhyWaiting, "may_start"
-		v.answer = fmt.Sprintf("The fire of %s may still start, until %s.", at, q.stamp(latest))
+		v.answer = fmt.Sprintf("It is not known yet whether the fire of %s has started: the newest report of %s is "+
+			"older. It may start until %s; the next report is due by %s.",
+			at, q.Peel, q.stamp(latest), q.stamp(due))
 	case q.Now.Before(due):
-		v.reason = "report_due"
+		v.reason = reportDue
 		v.answer = fmt.Sprintf("It is not known yet what became of the fire of %s: the newest report of %s is older. "+
 			"A failure or miss would have been reported at once; the next report is due by %s.",
 			at, q.Peel, q.stamp(due))
