@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/seed-c01c3da5/zester/cmd/zester/guide"
 	"github.com/seed-c01c3da5/zester/cmd/zester/movein"
@@ -115,8 +116,8 @@ func TestTheCheckOfDocumentsFindsMistakes(t *testing.T) {
 	}
 }
 
-// TestReadmeIsShort holds README to what a newcomer reads once, and to the two commands that one types; the guide and
-// CONTRIBUTING have the rest.
+// TestReadmeIsShort holds README to what a newcomer reads once. Its first screen has the two commands that one types, a
+// picture, an entry, an alert and a plan. The guide and CONTRIBUTING have the rest.
 func TestReadmeIsShort(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../README.md")
@@ -126,9 +127,17 @@ func TestReadmeIsShort(t *testing.T) {
 	if n := bytes.Count(text, []byte("\n")); n > 150 {
 		t.Errorf("README has %d lines, want at most 150", n)
 	}
-	for _, command := range []string{"go run ./cmd/zester demo", "go test ./..."} {
-		if !bytes.Contains(text, []byte("\n"+command)) {
-			t.Errorf("README does not say %s", command)
+	screen := bytes.SplitAfterN(text, []byte("\n"), 41)[:40] // of 100 columns
+	for _, line := range screen {
+		if n := utf8.RuneCount(bytes.TrimSpace(line)); n > 100 && !bytes.HasPrefix(line, []byte("![")) {
+			t.Errorf("a line of the first screen has %d columns: %s", n, line)
+		}
+	}
+	first := bytes.Join(screen, nil)
+	parts := []string{"go run ./cmd/zester demo", "go test ./...", "![", "```yaml\nschedule:", "peels: db-01, db-02\nsince ", "2 of 3 peels change"}
+	for _, part := range parts {
+		if !bytes.Contains(first, []byte("\n"+part)) {
+			t.Errorf("the first screen of README does not say %s", part)
 		}
 	}
 	for _, link := range regexp.MustCompile(`\]\(([^)#]+)`).FindAllSubmatch(text, -1) {
@@ -145,8 +154,11 @@ func TestTheEntryInReadmeIsTheOneThatTheImportWrites(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	parts := strings.SplitN(string(text), "\n```", 5) // a line of cron, and the entry, are in the first two blocks
-	line := strings.TrimPrefix(parts[1], "\n") + "\n"
+	parts := regexp.MustCompile("A line of a crontab, `(.*)`, is (?:.*\n)*?```yaml\n((?:.*\n)*?)```").FindStringSubmatch(string(text))
+	if parts == nil {
+		t.Fatal("README has no line of a crontab with its entry")
+	}
+	line := parts[1] + "\n"
 	got, err := movein.Crontabs([]movein.Table{{Name: "README.md", Text: line}}, time.Date(2026, 11, 29, 0, 0, 0, 0, time.UTC))
 	if err != nil || got.Entries != 1 {
 		t.Fatalf("%q becomes %d entries: %v, %v", line, got.Entries, got.Rows, err)
@@ -158,7 +170,7 @@ func TestTheEntryInReadmeIsTheOneThatTheImportWrites(t *testing.T) {
 		}
 		return doc.Get("schedule").Any()
 	}
-	want, is := entry("import", string(got.Settings)), entry("README.md", strings.TrimPrefix(parts[3], "yaml\n"))
+	want, is := entry("import", string(got.Settings)), entry("README.md", parts[2])
 	if !reflect.DeepEqual(is, want) {
 		t.Errorf("README has the entry\n%v\nand the import writes\n%v", is, want)
 	}

@@ -197,7 +197,8 @@ func (q *question) byAge(nominal time.Time) *judgement {
 	due := q.Report.Time.Add(wire.ScheduleInterval + reportWait)
 	switch {
 	case isAsked:
-		v.is, v.reason, v.source, v.fact = api.WhyWaiting, "may_start", q.askedSource(), "it lists no fire of that time yet"
+		v.is, v.reason = api.WhyWaiting, "may_start"
+		v.source, v.fact = q.askedSource(), "it lists no fire of that time yet"
 		v.answer = fmt.Sprintf("The fire of %s has not started yet. It may start until %s.", at, q.stamp(latest))
 	case q.Now.Before(latest) && q.Now.Before(due):
 		v.is, v.reason = api.WhyWaiting, "may_start"
