@@ -232,6 +232,9 @@ func reportOn(doc *settings.Document, errs ...string) wire.Applied {
 // say publishes as a peel.
 func (b *bench) say(id target.PeelID, subject string, v any) {
 	data, err := canon.Marshal(v)
+	if raw, ok := v.([]byte); ok {
+		data, err = raw, nil
+	}
 	b.mu.Lock()
 	nc := b.peels[id].nc
 	b.mu.Unlock()

@@ -46,7 +46,7 @@ func (w *watch) follow(ctx context.Context, r *record.Rollout) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan struct{})
-	runs := progress.NewRuns(w.js, r.Sequence, w.reported, w.log)
+	runs := progress.NewRuns(w.js, r.Sequence, r.Started, w.reported, w.log)
 	go func() {
 		defer close(ended)
 		_ = runs.Run(ctx) // until cancel

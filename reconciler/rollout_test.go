@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/rollout"
 	"github.com/seed-c01c3da5/zester/settings"
@@ -212,6 +213,25 @@ func TestAWaveThatFailsIsTakenBack(t *testing.T) {
 			r.at(1, rollout.Soaks)
 			r.runs(r.ids[0], "x", wire.Result{Outcome: wire.Rejected})
 		}, " of x was rejected"},
+		"a run that is no job": {func(r *rollingBench) {
+			report := func(note ledger.Note) {
+				note.Nominal, note.Started, note.Outcome = time.Now(), time.Now(), ledger.Failed
+				data, err := ledger.Encode(&ledger.Report{
+					Peel: r.ids[0], Digest: "d", Zone: ledger.Zone{Name: "UTC"}, Time: time.Now(), Started: time.Now(),
+					Entries: []ledger.EntryReport{{State: "active", Since: time.Now(), From: ledger.At(time.Now()), Notes: []ledger.Note{note}}},
+				})
+				if err != nil {
+					r.t.Fatal(err)
+				}
+				r.say(r.ids[0], wire.ScheduleStateOf(r.ids[0].Wire()), data)
+				r.after(2 * time.Second)
+			}
+			doc := r.document(r.ids[0])
+			report(ledger.Note{Commit: string(doc.Origins["x"].Commit), Generation: doc.Generation - 3_600_000}) // before the rollout
+			report(ledger.Note{Commit: string(doc.Origins["a"].Commit), Generation: doc.Generation})             // not of this revision
+			r.at(1, rollout.Soaks)
+			report(ledger.Note{Commit: string(doc.Origins["x"].Commit), Generation: doc.Generation})
+		}, "the run of x at "},
 		"an error that the peel reports": {func(r *rollingBench) {
 			r.at(1, rollout.Soaks)
 			r.applies(r.ids[0], "no zone x")

@@ -21,7 +21,7 @@ func (a *app) syncCommand() *cobra.Command {
 		a.syncStatusCommand(), a.syncNowCommand(), a.syncWaitCommand(), a.syncPeelsCommand(), a.syncDiffCommand(),
 		a.syncHistoryCommand(),
 		a.syncApproveCommand(), a.syncPauseCommand(), a.syncResumeCommand(), a.syncPinCommand(), a.syncUnpinCommand(),
-		a.syncRetryCommand(), a.syncAdoptCommand(), a.syncPlanCommand())
+		a.syncRetryCommand(), a.syncAdoptCommand(), a.syncPlanCommand(), a.syncShowCommand())
 }
 
 func (a *app) syncStatusCommand() *cobra.Command {

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/settings/schedule/forecast"
 	"github.com/seed-c01c3da5/zester/settings/status"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -66,6 +67,63 @@ func (a *app) describePlan(p *status.Plan) {
 	}
 	if c.More > 0 {
 		fmt.Fprintf(a.out, "  and %d more groups of peels\n", c.More)
+	}
+}
+
+func (a *app) syncShowCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "show COMMIT",
+		Short: "Show what a revision changed",
+		Long: `show compares a revision of the history with the one that was in force before
+it, on the peels of today: its files, its entries and states field by field, and
+the load. Masters read both from the repo, or from what the bus stores. Values
+that look like secrets are not shown. zester plan in a checkout compares any two
+commits.`,
+		Args: words("COMMIT"),
+		RunE: a.online(func(cmd *cobra.Command, client *api.Client, args []string) error {
+			c, err := api.SyncCommit.Ask(cmd.Context(), client, status.CommitRequest{Revision: args[0]})
+			if err != nil {
+				return hinted(err, api.CodeNotFound, "zester sync history lists the revisions")
+			}
+			return a.print(c, []string{string(c.Commit)}, func() error {
+				a.describeCommit(c)
+				return nil
+			})
+		}),
+	}
+}
+
+// describeCommit prints what a revision changed.
+func (a *app) describeCommit(c *status.CommitChange) {
+	before := "as the first revision"
+	if c.Base != "" {
+		before = "against " + c.Base.Short()
+	}
+	fmt.Fprintf(a.out, "%s %s\n", c.Commit.Short(), before)
+	for _, f := range c.Files {
+		fmt.Fprintf(a.out, "  %s +%d -%d\n", plain(f.Path), f.Added, f.Removed)
+	}
+	if c.MoreFiles > 0 {
+		fmt.Fprintf(a.out, "  and %s more\n", count(c.MoreFiles, "file"))
+	}
+	if c.Lacks != "" {
+		fmt.Fprintln(a.out, "what it changed is not known: "+plain(c.Lacks))
+	}
+	if c.Change != nil {
+		fmt.Fprintf(a.out, "it changes %s; of %s %d are removed and %d changed, %d are added\n",
+			count(c.Change.Peels, "peel"), entries(c.Change.Before), c.Change.Removed, c.Change.Changed, c.Change.Added)
+	}
+	if l := c.Load; l != nil {
+		fmt.Fprintf(a.out, "runs in a day: %s, then %s\n", forecast.Number(l.Before), forecast.Number(l.After))
+	}
+	for _, b := range c.Blocks {
+		fmt.Fprintln(a.out, namesOf(b.Peels, b.Count)+":")
+		for _, line := range b.Lines {
+			fmt.Fprintln(a.out, "  "+plain(line))
+		}
+	}
+	if c.MoreLines > 0 {
+		fmt.Fprintf(a.out, "and %s more\n", count(c.MoreLines, "line"))
 	}
 }
 

@@ -41,6 +41,10 @@ type Coverage struct {
 	Unread []time.Time `json:"unread,omitempty"`
 	// Next is the cursor of the next page; empty on the last.
 	Next string `json:"next,omitempty"`
+	// Coming are the next fires of the entry on the peel ComingOn, by its document, windows and zone, without splay. Only
+	// the first page about one entry has them, at most ten.
+	Coming   []time.Time   `json:"coming,omitempty"`
+	ComingOn target.PeelID `json:"coming_on,omitempty"`
 }
 
 // A CoverageRow has the verdicts on the fires of an entry, of a peel, or of one entry on one peel.

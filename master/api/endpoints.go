@@ -45,6 +45,11 @@ var (
 		Path: "GET /sync/plan", ID: "sync-plan", Scopes: read, Codes: []int{404},
 		Summary: "Show what the revision that waits would change",
 	})
+	// SyncCommit has the code [CodeNotFound] if the history has no such revision.
+	SyncCommit = reading[status.CommitRequest, status.CommitChange]("sync", "commit", WholeFleet, &Route{
+		Path: "GET /sync/commits/{revision}", ID: "sync-commit", Scopes: read, Codes: []int{404},
+		Summary: "Show what a revision changed, against the revision that was in force before it",
+	})
 	SyncNow = endpoint[None, status.Sync]("sync", "now", &Route{
 		Path: "POST /sync/now", ID: "sync-now", Scopes: order,
 		Summary: "Read the branch at once, and wait until that has ended",

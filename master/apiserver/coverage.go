@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/coverage/cause"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
 	"github.com/seed-c01c3da5/zester/master/service"
+	"github.com/seed-c01c3da5/zester/settings/schedule/forecast"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -111,7 +113,44 @@ func (s *Server) CoverageEntry(ctx context.Context, from grants.Caller,
 	if err == nil && len(a.Rows) == 0 && q.Cursor == "" {
 		return nil, fmt.Errorf("%w: no selected peel has the entry %.256q", errNoEntry, q.Entry)
 	}
+	if err == nil && q.Cursor == "" {
+		s.addComing(a, q.Entry)
+	}
 	return a, err
+}
+
+// mostComing is how many of the next fires of an entry a reply has.
+const mostComing = 10
+
+// addComing adds the next fires of an entry, on the first peel that has one.
+func (s *Server) addComing(a *api.Coverage, entry string) {
+	i := slices.IndexFunc(a.Rows, func(r api.CoverageRow) bool { return !r.Next.IsZero() })
+	if i < 0 {
+		return
+	}
+	r := &a.Rows[i]
+	is := func(name string) bool { return name == entry }
+	for zone, groups := range s.o.Coverage.Schedules(map[target.PeelID]bool{r.Peel: true}, is) {
+		e := groups[0].Schedule[entry]
+		if e == nil {
+			return
+		}
+		timing, err := e.Timing(zone)
+		if err != nil {
+			return
+		}
+		a.ComingOn = r.Peel
+		from := a.Now
+		if timing.FollowsRuns() { // the peel alone knows its last run
+			a.Coming, from = []time.Time{r.Next}, r.Next
+		}
+		for at := range forecast.Fires(e, timing.Seen(from), from, time.Time{}) {
+			if len(a.Coming) == mostComing {
+				return
+			}
+			a.Coming = append(a.Coming, at)
+		}
+	}
 }
 
 func (s *Server) coverage(ctx context.Context, from grants.Caller, expr string, q coverage.Query,

@@ -34,6 +34,7 @@ type crawler struct {
 	*browser
 	seen    map[string]bool // paths
 	writers map[string]bool // whose texts some page has shown
+	ids     map[string]bool // values of data-testid
 }
 
 // crawl reads a page, and all pages that it leads to.
@@ -83,6 +84,8 @@ func (c *crawler) check(path, body string) (links, parts []string) {
 				c.t.Errorf("%s leads to %q", path, a.Val)
 			case a.Key == "href" && strings.HasPrefix(a.Val, "/") && !strings.HasPrefix(a.Val, "//"):
 				links = append(links, a.Val)
+			case a.Key == "data-testid":
+				c.ids[a.Val] = true
 			case a.Key == "data-part":
 				parts = append(parts, a.Val)
 			}
@@ -108,7 +111,7 @@ func (c *crawler) note(text string) {
 func TestNothingThatOthersWriteBecomesPartOfAPage(t *testing.T) {
 	f := theFleet(t)
 	writers := f.mark(t)
-	c := &crawler{browser: f.login(t, "ann"), seen: map[string]bool{}, writers: map[string]bool{}}
+	c := &crawler{browser: f.login(t, "ann"), seen: map[string]bool{}, writers: map[string]bool{}, ids: map[string]bool{}}
 	marked := url.QueryEscape(markedBy("query"))
 	c.crawl("/", "/timeline", "/commits", "/peels", "/states", "/jobs", "/jobs?who=all", "/alerts", "/approvals", "/system",
 		"/system/access", "/system/audit", "/me", "/login", "/nothing"+marked, "/peels?target="+marked, "/peels?class="+marked,
@@ -126,6 +129,7 @@ func TestNothingThatOthersWriteBecomesPartOfAPage(t *testing.T) {
 			t.Errorf("no page has shown the text of %s", w)
 		}
 	}
+	c.hasTestIDs(t)
 }
 
 // mark has everybody write marked texts, and returns the writers.

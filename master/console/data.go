@@ -39,6 +39,7 @@ func showTimeline(v *visit) (*shown, error) {
 	skip, _ := strconv.Atoi(v.query("cursor"))
 	all, err := view.TimelineOf(v.r.Context(), v.ask, view.TimelineQuery{
 		Target: v.query("target"), Entry: v.query("entry"), Span: v.query("span"), Sort: v.query("sort"), Skip: skip,
+		Open: v.query("open"),
 	})
 	if err != nil {
 		return nil, err

@@ -189,7 +189,7 @@ func newJob(v *visit, d dispatch, refused error) (*shown, error) {
 			if known, ok := catalogue.Lookup(d.function); ok {
 				f.Does = known.Doc
 			}
-			f.Note = d.note
+			f.Note, f.Outside = d.note, v.outside(d)
 		case refused == nil:
 			refused = err
 		case statusOf(refused) == http.StatusServiceUnavailable:
@@ -212,6 +212,29 @@ func newJob(v *visit, d dispatch, refused error) (*shown, error) {
 	}
 	s.body = page.Dispatch(f)
 	return s, nil
+}
+
+// outside says what the rules about the user leave out of a job.
+func (v *visit) outside(d dispatch) string {
+	const atDispatch = "masters check your limits once more when it runs"
+	spec, err := d.spec()
+	if err != nil {
+		return atDispatch
+	}
+	q := api.AccessRequest{
+		Name: v.session.User, Verb: api.JobDispatch.Noun + "." + api.JobDispatch.Verb, Target: d.target,
+		Function: d.function, StateID: spec.StateID, Args: spec.Args,
+	}
+	access := api.UserExplain.Extra(v.r.Context(), v.ask, q).Value
+	switch {
+	case access == nil:
+		return atDispatch
+	case !access.Allowed:
+		return "it is not allowed: " + access.Rule
+	case access.Second != "":
+		return "nothing; a second person decides: " + access.Second
+	}
+	return "nothing: all are within your limits"
 }
 
 // typedFor returns the number that has to be typed before a job runs on many peels, or on all; empty: none.

@@ -146,8 +146,11 @@ func showCommit(v *visit) (*shown, error) {
 		return nil, err
 	}
 	c.AddProblems(v.r.Context(), v.ask)
+	if v.may("sync", "commit") {
+		c.AddChange(v.r.Context(), v.ask)
+	}
 	crumbs := []page.Link{{Text: "Commits", Href: "/commits"}, {Text: page.Short(string(c.Attempt.Commit)), Code: true}}
-	return &shown{title: "Commit", crumbs: crumbs, body: page.CommitPage(c, v.may), data: c}, nil
+	return &shown{title: "Commit", crumbs: crumbs, body: page.CommitPage(c, v.may, v.request), data: c}, nil
 }
 
 func showSystem(v *visit) (*shown, error) {

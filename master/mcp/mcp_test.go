@@ -15,7 +15,7 @@ import (
 )
 
 var tools = []string{
-	"fleet_status", "entries", "next_fires", "explain", "coverage", "why", "problems", "approvals", "load", "job_groups", "peel_get", "job_get", "sync_history", "blame", "audit_search", "docs",
+	"fleet_status", "entries", "next_fires", "explain", "coverage", "why", "problems", "approvals", "load", "job_groups", "peel_get", "job_get", "sync_history", "sync_commit", "blame", "audit_search", "docs",
 	"entry_file", "plan_change", "propose_change", "target_preview", "dispatch", "pause",
 }
 

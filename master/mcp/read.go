@@ -15,6 +15,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/schedule/cron"
 	"github.com/seed-c01c3da5/zester/settings/schedule/phrase"
 	"github.com/seed-c01c3da5/zester/settings/sorting"
+	"github.com/seed-c01c3da5/zester/settings/status"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -51,6 +52,9 @@ func (s *server) addRead() {
 	add(s, read, "sync_history",
 		"List the revisions of the config repo that were sent to the fleet, newest first, with their outcome.",
 		s.syncHistory)
+	add(s, read, "sync_commit",
+		"Show what a revision changed: its files, its entries and states field by field, on which peels, and the load.",
+		s.syncCommit)
 	add(s, read, "blame", "Show the commit that last changed a schedule entry or state of a peel.", s.blame)
 	add(s, read, "audit_search", "Search the audit log: who did what, newest first.", s.auditSearch)
 	add(s, read, "docs", "Read a page of the guide of zester. Without a page, list them.", s.docs)
@@ -268,6 +272,18 @@ func (s *server) syncHistory(ctx context.Context, _ call, _ none) (*reply, error
 		return nil, err
 	}
 	return &reply{said: fmt.Sprintf("%d attempts, newest first.", len(h.Attempts)), data: h.Attempts}, nil
+}
+
+type commitIn struct {
+	Revision string `json:"revision" jsonschema:"the commit, or its first 4 digits or more"`
+}
+
+func (s *server) syncCommit(ctx context.Context, _ call, in commitIn) (*reply, error) {
+	c, err := api.SyncCommit.Ask(ctx, s, status.CommitRequest{Revision: in.Revision})
+	if err != nil {
+		return nil, err
+	}
+	return &reply{said: c.Lacks, data: c}, nil
 }
 
 type blameIn struct {

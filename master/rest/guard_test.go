@@ -68,6 +68,7 @@ var (
 		{"GET", "/api/v1/sync/states/groups", []credential.Scope{read}, nil},
 		{"GET", "/api/v1/sync/history", []credential.Scope{read}, nil},
 		{"GET", "/api/v1/sync/plan", []credential.Scope{read}, nil},
+		{"GET", "/api/v1/sync/commits/{revision}", []credential.Scope{read}, nil},
 		{"POST", "/api/v1/sync/approve", order, object{"hash": "01234567"}},
 		{"POST", "/api/v1/sync/pause", order, nil},
 		{"POST", "/api/v1/sync/resume", order, nil},

@@ -309,6 +309,7 @@ func (s *system) provoke(check func(method, path string, a answer)) {
 		{"GET", "/api/v1/sync/states/groups", runner},
 		{"GET", "/api/v1/sync/history", runner},
 		{"GET", "/api/v1/sync/plan", runner},
+		{"GET", "/api/v1/sync/commits/{revision}", runner},
 		{"POST", "/api/v1/sync/approve", runner},
 		{"POST", "/api/v1/sync/pause", runner},
 		{"POST", "/api/v1/sync/resume", runner},
@@ -346,7 +347,7 @@ func (s *system) provoke(check func(method, path string, a answer)) {
 		case path == "/api/v1/schedules" && method == "POST":
 			body = object{"name": "other", "function": "test.ping", "every": 60_000, "target": "*"}
 		}
-		path = strings.Replace(path, "{id}", "by-hand", 1)
+		path = strings.Replace(strings.Replace(path, "{id}", "by-hand", 1), "{revision}", "0123abcd", 1)
 		return s.ask(token, method, at(path, ended)+query, body)
 	}
 	for _, r := range all {

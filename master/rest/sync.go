@@ -15,6 +15,7 @@ func (r *routes) registerSync(a huma.API) {
 	route(r, a, api.SyncGroups)
 	route(r, a, api.SyncHistory)
 	routeAs(r, a, api.SyncPlan, (*syncPlanInput).request)
+	route(r, a, api.SyncCommit)
 	routeAs(r, a, api.SyncApprove, (*syncApproveInput).request)
 	route(r, a, api.SyncPause)
 	route(r, a, api.SyncResume)

@@ -27,6 +27,7 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/worktree"
+	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/status"
 )
 
@@ -206,6 +207,12 @@ func (s *system) provokeSync(check func(method, path string, a answer), repo *se
 	first := want[status.Sync](s.t, get(""), 200).LastGood.Commit
 	want[status.History](s.t, get("/history"), 200)
 	get("/plan") // nothing waits
+	for revision, code := range map[settings.Commit]int{first: 200, "0123abcd": 404} {
+		a := s.ask(admin, "GET", base+"/commits/"+string(revision), nil)
+		if check("GET", base+"/commits/{revision}", a); a.status != code {
+			s.t.Errorf("%s: %d\n%s", revision, a.status, a.body)
+		}
+	}
 	for _, path := range []string{"/approve", "/pin", "/retry"} {
 		check("POST", base+path, s.slowBody(admin, base+path))
 		check("POST", base+path, s.otherType(admin, base+path))

@@ -5,8 +5,8 @@ import "slices"
 // ReadVerbs are the verbs of requests that change nothing, whatever their noun. Auditors may send them, clients repeat
 // them when no reply comes, and the audit log does not have them.
 var ReadVerbs = []string{
-	"list", "show", "status", "active", "returns", "groups", "history", "peels", "states", "diff", "plan", "explain",
-	"file", "resolve",
+	"list", "show", "status", "active", "returns", "groups", "history", "peels", "states", "diff", "plan", "commit",
+	"explain", "file", "resolve",
 }
 
 // Reads reports whether a request with this verb changes nothing.

@@ -27,7 +27,29 @@ var errTooLarge = fmt.Errorf("its files take more than %d MiB, packed", maxPacke
 func pack(tree fs.FS, contents map[string]content.File) ([]byte, error) {
 	var b bytes.Buffer
 	archive := zip.NewWriter(&b)
-	err := fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
+	err := Walk(tree, func(name string, info fs.FileInfo) error {
+		err := add(archive, tree, name, info, contents)
+		if err == nil && b.Len() > maxPacked {
+			err = errTooLarge
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := archive.Close(); err != nil {
+		return nil, err
+	}
+	if b.Len() > maxPacked {
+		return nil, errTooLarge
+	}
+	return b.Bytes(), nil
+}
+
+// Walk calls f for each file that a revision is compiled from, in the order of their names, until f returns an error.
+// It leaves out files that are too large to be compiled.
+func Walk(tree fs.FS, f func(name string, info fs.FileInfo) error) error {
+	return fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
@@ -44,22 +66,8 @@ func pack(tree fs.FS, contents map[string]content.File) ([]byte, error) {
 		if err != nil || info.Size() > most {
 			return err
 		}
-		err = add(archive, tree, name, info, contents)
-		if err == nil && b.Len() > maxPacked {
-			err = errTooLarge
-		}
-		return err
+		return f(name, info)
 	})
-	if err != nil {
-		return nil, err
-	}
-	if err := archive.Close(); err != nil {
-		return nil, err
-	}
-	if b.Len() > maxPacked {
-		return nil, errTooLarge
-	}
-	return b.Bytes(), nil
 }
 
 // add adds a file to a packed revision.

@@ -12,7 +12,7 @@
 //   - sync.now is answered when an attempt to read the branch that began after it has ended, with all its consequences,
 //     or after 2 min.
 //   - At most 64 requests are served at a time, and besides 16 of sync.now; one more is refused. So requests that wait
-//     for the remote do not delay orders.
+//     for the remote do not delay orders. One of sync.commit is served at a time, because it compiles two revisions.
 //
 // Known gap: an answer after 500 ms shows the status at that time. An approval that ends later, because the fleet
 // changed at the same time, shows only in sync.status and in the history.
@@ -66,6 +66,8 @@ type Service struct {
 	Read    func(context.Context, settings.Commit) (*archive.Revision, error)
 	Metrics *service.Metrics // of requests; nil: nothing is counted
 	Log     *slog.Logger
+
+	compared comparisons
 }
 
 var (
@@ -87,6 +89,7 @@ func (s *Service) Run(ctx context.Context) error {
 			service.On(api.SyncGroups, s.groups),
 			service.On(api.SyncDiff, s.document),
 			service.On(api.SyncPlan, s.plan),
+			service.On(api.SyncCommit, s.commit).In(service.NewLane(1, commitsWait).Each(commitsEach)),
 			service.On(api.SyncNow, s.now).In(service.NewLane(nowAtOnce, 0)),
 			service.On(api.SyncApprove, s.approve),
 			service.On(api.SyncPause, s.pause),

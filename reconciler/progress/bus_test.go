@@ -14,6 +14,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	fleetpkg "github.com/seed-c01c3da5/zester/master/fleet"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
+	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/settings"
@@ -241,7 +242,7 @@ func TestOnlyFailedRunsOfWatchedVersionsCount(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := NewRuns(b.bus.JetStream(t), stream.CachedInfo().State.LastSeq, b.reported, slog.New(slog.DiscardHandler))
+		r := NewRuns(b.bus.JetStream(t), stream.CachedInfo().State.LastSeq, time.Now(), b.reported, slog.New(slog.DiscardHandler))
 		defer b.run(r.Run)()
 		ran("b", "w", "new", "", false) // in the rollout, and before anything is watched
 		r.Watch(map[target.PeelID]Entries{"a": {"w": "new"}, "b": {"w": "new"}})
@@ -273,6 +274,55 @@ func TestOnlyFailedRunsOfWatchedVersionsCount(t *testing.T) {
 		r.Watch(map[target.PeelID]Entries{"a": {"w": "new"}})
 		if got := r.Failures(); len(got) != 1 || got["a"] == "" {
 			t.Errorf("watched no longer: %v", got)
+		}
+	})
+}
+
+// Runs that are no jobs are in the reports of the peels alone. Those with older settings, with another commit, and those
+// that are jobs do not count.
+func TestFailedRunsThatAreNoJobsCount(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *fleet) {
+		began := time.Now()
+		now := uint64(began.UnixMilli())
+		reports := func(id target.PeelID, notes ...ledger.Note) {
+			t.Helper()
+			for i := range notes {
+				notes[i].Nominal, notes[i].Started = began, began
+			}
+			data, err := ledger.Encode(&ledger.Report{
+				Peel: id, Digest: "d", Zone: ledger.Zone{Name: "UTC"}, Time: time.Now(), Started: began,
+				Entries: []ledger.EntryReport{{State: "active", Since: began, From: ledger.At(began), Notes: notes}},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.say(id, wire.ScheduleStateOf(id.Wire()), data)
+		}
+		failed := ledger.Note{Outcome: ledger.Failed, Commit: "new", Generation: now}
+		reports("a", failed) // before anything is watched
+		r := NewRuns(b.bus.JetStream(t), 0, began, b.reported, slog.New(slog.DiscardHandler))
+		defer b.run(r.Run)()
+		r.Watch(map[target.PeelID]Entries{"a": {"w": "new", "v": "other"}, "b": {"w": "new"}})
+		synctest.Wait()
+		if got := r.Failures(); len(got) != 1 || !strings.HasPrefix(got["a"], "the run of w at ") || !strings.HasSuffix(got["a"], " failed") {
+			t.Errorf("%v", got)
+		}
+		for what, note := range map[string]ledger.Note{
+			"a run that succeeded":       {Outcome: ledger.Ran, Commit: "new", Generation: now},
+			"a run of another version":   {Outcome: ledger.Failed, Commit: "old", Generation: now},
+			"a run of peel.yaml":         {Outcome: ledger.Failed, Generation: now},
+			"a run before a retry":       {Outcome: ledger.Failed, Commit: "new", Generation: now - 1},
+			"a run that is a job":        {Outcome: ledger.Failed, Commit: "new", Generation: now, Job: wire.NewJID()},
+			"a fire that did not happen": {Outcome: ledger.Skipped, Commit: "new", Generation: now},
+		} {
+			reports("b", note)
+			if got := r.Failures(); len(got) != 1 {
+				t.Errorf("%s counts: %v", what, got)
+			}
+		}
+		reports("b", ledger.Note{Outcome: ledger.Interrupted, Commit: "new", Generation: now})
+		if got := r.Failures(); len(got) != 2 || !strings.HasSuffix(got["b"], " interrupted") {
+			t.Errorf("a run that the end of the process cut off: %v", got)
 		}
 	})
 }

@@ -35,6 +35,56 @@ type Plan struct {
 	Change *Change         `json:"change,omitempty"` // nil if the master that leads has not compiled the revision
 }
 
+// CommitRequest is the request of sync.commit for what a revision changed.
+type CommitRequest struct {
+	// its commit, or its first digits, [MinRevision] at least
+	Revision string `json:"revision" path:"revision" minLength:"4" maxLength:"64" doc:"Its commit, or the beginning of it."`
+}
+
+// CommitChange is the answer of sync.commit: what a revision changed on the peels of today, against the revision that
+// was in force before it. Values that look like secrets are not shown.
+type CommitChange struct {
+	Commit settings.Commit `json:"commit"`
+	Base   settings.Commit `json:"base,omitempty"`  // empty: no revision was in force before
+	Lacks  string          `json:"lacks,omitempty"` // why the rest is not known
+	Change *Change         `json:"change,omitempty"`
+	Load   *LoadChange     `json:"load,omitempty"`
+	// Files are those of the repo that differ, the first [MaxFiles] that revisions are compiled from.
+	Files     []FileChange `json:"files"`
+	MoreFiles int          `json:"more_files,omitempty"`
+	// Blocks are the changes field by field, equal ones once with their peels. They have at most [MaxLines] lines.
+	Blocks    []Block `json:"blocks"`
+	MoreLines int     `json:"more_lines,omitempty"`
+}
+
+// Bounds of a [CommitChange].
+const (
+	MaxFiles = 50
+	MaxLines = 400
+)
+
+// A FileChange counts the lines that differ in a file of the repo. Both are 0 for one that is no text.
+type FileChange struct {
+	Path    string `json:"path"`
+	Added   int    `json:"added"`
+	Removed int    `json:"removed"`
+}
+
+// A LoadChange is how many runs the whole fleet starts in the next 24 hours, and in the worst minute of them.
+type LoadChange struct {
+	Before      float64 `json:"before"`
+	After       float64 `json:"after"`
+	WorstBefore float64 `json:"worst_before"`
+	WorstAfter  float64 `json:"worst_after"`
+}
+
+// A Block is what changes on some peels. Each line begins with +, -, ~ or a space.
+type Block struct {
+	Peels []target.PeelID `json:"peels"` // the first [MaxGroupNames]
+	Count int             `json:"count"` // of all of them
+	Lines []string        `json:"lines"`
+}
+
 // Bounds of a [Change].
 const (
 	MaxGroups     = 20

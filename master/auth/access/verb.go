@@ -83,7 +83,9 @@ var builtins = []builtin{
 	{
 		name: "limited",
 		verbs: slices.Concat(
-			slices.DeleteFunc(readVerbs(), func(pattern string) bool { return pattern == "*.diff" }),
+			slices.DeleteFunc(readVerbs(), func(pattern string) bool {
+				return pattern == "*.diff" || pattern == "*.commit"
+			}),
 			[]string{"target.resolve", "job.cancel", "hold.add", "hold.reject"}, own),
 		own: []string{string(Dispatch)},
 	},

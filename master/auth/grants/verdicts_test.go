@@ -218,7 +218,7 @@ var calls = map[string]roles{
 	"zester.api.master.renew": chiefs, // a reply is of use to the holder of the key alone, who proves that
 	"zester.api.auth.rotate":  chiefs, "zester.api.auth.retire": chiefs,
 	"zester.api.bus.show": readers, "zester.api.bus.set": chiefs,
-	"zester.api.sync.status": readers, "zester.api.sync.history": readers, "zester.api.sync.peels": readers, "zester.api.sync.states": readers, "zester.api.sync.groups": readers, "zester.api.sync.plan": readers, "zester.api.sync.diff": {grants.RoleOperator, grants.RoleDirect, grants.RoleAuditor},
+	"zester.api.sync.status": readers, "zester.api.sync.history": readers, "zester.api.sync.peels": readers, "zester.api.sync.states": readers, "zester.api.sync.groups": readers, "zester.api.sync.plan": readers, "zester.api.sync.diff": {grants.RoleOperator, grants.RoleDirect, grants.RoleAuditor}, "zester.api.sync.commit": {grants.RoleOperator, grants.RoleDirect, grants.RoleAuditor},
 	"zester.api.sync.now": chiefs, "zester.api.sync.approve": chiefs, "zester.api.sync.pause": chiefs, "zester.api.sync.resume": chiefs,
 	"zester.api.sync.pin": chiefs, "zester.api.sync.unpin": chiefs, "zester.api.sync.retry": chiefs, "zester.api.sync.adopt": chiefs, "zester.api.sync.remove": chiefs,
 }

@@ -55,7 +55,7 @@ func badNow() *view.Now {
 			{Class: verdict.NotReporting, Peels: 57, Since: now.Add(-41 * time.Minute), Text: "it is offline"},
 		},
 		Day:     api.Extra[api.Timeline]{Value: aTimeline()},
-		Alerts:  api.Extra[api.AlertsAnswer]{Value: &api.AlertsAnswer{Alerts: []api.Alert{{Rule: "failed", Subject: "price_sync", State: api.AlertFiring, Peels: 38, Since: now.Add(-90 * time.Minute)}}}},
+		Alerts:  api.Extra[api.AlertsAnswer]{Value: &api.AlertsAnswer{Alerts: []api.Alert{{Rule: "failed", Subject: "price_sync", State: api.AlertFiring, Troubles: []verdict.Kind{verdict.Failed}, Peels: 38, Names: []target.PeelID{"pos-0412"}, Since: now.Add(-90 * time.Minute)}}}},
 		Waiting: []api.Waiting{{Kind: api.WaitingGate, Commit: "4e1f9c7a0", What: "The gate after wave canary", More: "38 peels fail"}},
 	}}
 	v.History = api.Extra[status.History]{Value: &status.History{Attempts: []status.Attempt{{Commit: "4e1f9c7a0", Began: now.Add(-2 * time.Hour)}, {Commit: "77aa0f2b1", Outcome: status.OutcomeRejected, Began: now.Add(-4 * time.Hour)}}}}
@@ -79,6 +79,17 @@ func aPageOfLanes(n int) *view.Timeline {
 	return v
 }
 
+// openLanes is a timeline on which the worst peels of the first entry have lanes.
+func openLanes() *view.Timeline {
+	v := aPageOfLanes(2)
+	v.Query.Open = v.Rows[0].Entry
+	v.Worst = []api.CoverageRow{
+		{Peel: "pos-0412", Counts: verdict.Counts{Expected: 24, Ran: 24, Failed: 3}},
+		{Peel: "pos-0433", NotReporting: true, Counts: verdict.Counts{Expected: 24, Ran: 20, Missed: 1, Unknown: 3}},
+	}
+	return v
+}
+
 // aLoad is a week with a busy hour each night.
 func aLoad() *api.Load {
 	l := &api.Load{Master: "m1", From: now.Truncate(time.Hour), Peels: 10_000}
@@ -95,7 +106,7 @@ func aLoad() *api.Load {
 
 func anEntry(rows int) *view.Entry {
 	v := &view.Entry{
-		Name: "price_sync", Hours: api.Extra[api.Timeline]{Value: aTimeline("price_sync")}, Problems: badNow().Problems[:1], Coverage: &api.Coverage{},
+		Name: "price_sync", Hours: api.Extra[api.Timeline]{Value: aTimeline("price_sync")}, Problems: badNow().Problems[:1], Coverage: &api.Coverage{Coming: []time.Time{now.Add(time.Hour), now.Add(2 * time.Hour)}, ComingOn: "pos-0000"},
 		Blame: api.Extra[api.Blamed]{Value: &api.Blamed{Origin: settings.Origin{Commit: "4e1f9c7a0", Author: "Ada <ada@example.com>"}}},
 	}
 	for i := range rows {
@@ -118,6 +129,25 @@ func aRollout() *view.Commit {
 		Attempt: status.Attempt{Commit: "4e1f9c7a0", Message: "price_sync: stream the catalogue", Author: "Ada", Outcome: status.OutcomeProgressing, Began: now.Add(-2 * time.Hour)},
 		Rollout: &status.Rollout{Wave: 2, Waves: 3, Name: "quarter", State: "gate", Reason: "it waits"},
 		Waves:   waves,
+		Change:  api.Extra[status.CommitChange]{Value: aChange("price_sync")},
+		Runs: []api.CoverageRow{
+			{Entry: "price_sync", Peels: 6200, Counts: verdict.Counts{Expected: 9300, Ran: 9262, Failed: 38}},
+			{Entry: "catalogue_gc", Peels: 6200},
+		},
+	}
+}
+
+// aChange is what a commit changed; name is an entry.
+func aChange(name string) *status.CommitChange {
+	return &status.CommitChange{
+		Commit: "4e1f9c7a0", Base: "8b02d6e11",
+		Change: &status.Change{
+			Peels: 6200, Before: 80_000, Added: 6200, Changed: 6200, More: 2,
+			Groups: []status.Group{{Peels: []target.PeelID{"pos-0001", "pos-0002"}, Count: 6200, Added: []string{"catalogue_gc"}, Changed: []string{name}}},
+		},
+		Load:   &status.LoadChange{Before: 148_000, After: 154_200, WorstBefore: 1904, WorstAfter: 1904},
+		Files:  []status.FileChange{{Path: "settings/pos/price.yaml", Added: 7, Removed: 2}},
+		Blocks: []status.Block{{Peels: []target.PeelID{"pos-0001"}, Count: 6200, Lines: []string{"~ " + name + "  settings/pos/price.yaml:3", "-     splay: \"2m\"", "+     splay: \"4m\""}}},
 	}
 }
 
@@ -161,12 +191,16 @@ func TestPagesAboutRuns(t *testing.T) {
 		"now":         page.Now(badNow(), "Q7"),
 		"now-well":    page.Now(&view.Now{Now: well}, "Q7"),
 		"now-unknown": page.Now(&view.Now{Now: &api.Now{State: api.FleetUnknown, Doubt: "no master leads", Day: well.Day, Alerts: well.Alerts, Missing: []string{"no master serves held actions just now"}}}, "Q7"),
-		"timeline":    page.Timeline(aPageOfLanes(2), "Q7"),
+		"timeline":    page.Timeline(openLanes(), "Q7"),
 		"entry":       page.Entry(anEntry(3)),
 		"why":         page.Why(&api.WhyAnswer{Peel: "db-12", Entry: "backup", Verdict: "missed", Text: "It was due at 02:30.", Facts: []api.WhyFact{{About: "timing", Text: "daily at 02:30", Source: "document"}}, Unread: []string{"the audit log"}}),
-		"commit":      page.CommitPage(aRollout(), func(string, string) bool { return true }),
+		"commit-lost": page.CommitPage(&view.Commit{
+			Attempt: status.Attempt{Commit: "4e1f9c7a0", Outcome: status.OutcomeApplied, Began: now},
+			Change:  api.Extra[status.CommitChange]{Value: &status.CommitChange{Commit: "4e1f9c7a0", Lacks: "neither the clone of the repo nor the bus has the files of 4e1f9c7 any more"}},
+		}, func(string, string) bool { return true }, "Q7"),
+		"commit":      page.CommitPage(aRollout(), func(string, string) bool { return true }, "Q7"),
 		"alerts-none": page.Alerts(&view.Alerts{AlertsAnswer: &api.AlertsAnswer{}, Status: api.Extra[api.AlertStatus]{Value: &api.AlertStatus{}}}, "Q7"),
-		"alerts":      page.Alerts(&view.Alerts{AlertsAnswer: badNow().Alerts.Value, Status: api.Extra[api.AlertStatus]{Value: &api.AlertStatus{Receivers: []api.Receiver{{Name: "oncall", Provider: "webhook"}}}}}, "Q7"),
+		"alerts":      page.Alerts(&view.Alerts{AlertsAnswer: badNow().Alerts.Value, Problems: badNow().Problems, Status: api.Extra[api.AlertStatus]{Value: &api.AlertStatus{Receivers: []api.Receiver{{Name: "oncall", Provider: "webhook"}}}}}, "Q7"),
 		"approvals":   page.Approvals(&api.Approvals{Waiting: badNow().Waiting, Missing: []string{"held actions: too slow"}}),
 	} {
 		t.Run(name, func(t *testing.T) { golden(t, name, c) })
@@ -204,7 +238,15 @@ func TestTextsOfRunsStayText(t *testing.T) {
 	v.Waiting[0].What, v.Waiting[0].More, v.Waiting[0].Commit, v.Doubt = evil, evil, evil, evil
 	lanes := aPageOfLanes(2)
 	lanes.Rows[0].Entry, lanes.Query.Target = evil, evil[:40]
-	for name, c := range map[string]templ.Component{"now": page.Now(v, evil), "timeline": page.Timeline(lanes, evil)} {
+	commit := aRollout()
+	commit.Change.Value = aChange(evil)
+	commit.Change.Value.Files[0].Path, commit.Change.Value.Lacks = evil, ""
+	commit.Runs[0].Entry, commit.Attempt.Author, commit.Waves[0].Name = evil, evil, evil
+	v.Alerts.Value.Alerts[0].Subject, v.Alerts.Value.Alerts[0].Names = evil, []target.PeelID{evil}
+	for name, c := range map[string]templ.Component{
+		"now": page.Now(v, evil), "timeline": page.Timeline(lanes, evil),
+		"commit": page.CommitPage(commit, func(string, string) bool { return true }, evil),
+	} {
 		got := render(t, c)
 		for _, refused := range []string{"<script>", "javascript:", "<!--part x", " style=", "\x1b"} {
 			if i := strings.Index(got, refused); i >= 0 {

@@ -85,6 +85,7 @@ func TestPages(t *testing.T) {
 		"peels":         page.Peels(peels, true),
 		"peels-empty":   page.Peels(&view.Peels{}, false),
 		"login":         page.Login(page.SignIn{Fleet: "shops", Next: "/jobs", Refused: "It is not known."}),
+		"login-at":      page.Login(page.SignIn{Fleet: "shops", Provider: "/login/oidc?next=%2F"}),
 		"part-error":    page.Region(page.Part{Name: "jobs", Heading: "Jobs", Error: "the bus is away", Request: "Q7", Stale: now}),
 		"part-empty":    page.Region(page.Part{Name: "jobs", Heading: "Jobs", Empty: "Jobs are listed here.", Command: "zester '*' test.ping"}),
 		"peel":          page.Peel(aPeel("<b>no"), true),

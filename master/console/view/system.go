@@ -2,7 +2,9 @@ package view
 
 import (
 	"context"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/audit"
@@ -38,6 +40,9 @@ type Commit struct {
 	Before settings.Commit `json:"before,omitempty"`
 	// Problems are those that it explains, the worst first. There are none if they cannot be read.
 	Problems []api.Problem `json:"problems,omitempty"`
+	// Change is what it changed, and Runs are those of the entries that it changed, since the hour in which it came.
+	Change api.Extra[status.CommitChange] `json:"change"`
+	Runs   []api.CoverageRow              `json:"runs,omitempty"`
 }
 
 // CommitOf returns the newest attempt with a commit whose first digits are hash.
@@ -80,6 +85,34 @@ func (v *Commit) AddProblems(ctx context.Context, by api.Asker) {
 		}
 	}
 }
+
+// AddChange adds what the commit changed, and the first runs of that.
+func (v *Commit) AddChange(ctx context.Context, by api.Asker) {
+	v.Change = api.SyncCommit.Extra(ctx, by, status.CommitRequest{Revision: string(v.Attempt.Commit)})
+	if v.Change.Value == nil || v.Change.Value.Change == nil || time.Since(v.Attempt.Began) > runsKnown {
+		return
+	}
+	touched := map[string]bool{}
+	for _, g := range v.Change.Value.Change.Groups {
+		for _, name := range slices.Concat(g.Added, g.Changed) {
+			touched[name] = true
+		}
+	}
+	all := api.CoverageList.Extra(ctx, by, api.CoverageRequest{Since: v.Attempt.Began}).Value
+	if all == nil {
+		return
+	}
+	for i := range all.Rows {
+		if touched[all.Rows[i].Entry] && len(v.Runs) < mostRuns {
+			v.Runs = append(v.Runs, all.Rows[i])
+		}
+	}
+}
+
+const (
+	runsKnown = 35 * 24 * time.Hour // for which masters know what became of runs
+	mostRuns  = 20                  // entries of a commit whose runs are counted
+)
 
 // before returns the newest of older attempts whose commit was in force, is another one and can be pinned; empty: none.
 func before(commit settings.Commit, older []status.Attempt) settings.Commit {

@@ -18,6 +18,7 @@ type TimelineQuery struct {
 	Span   string // 6h, 24h, 7d or 35d; empty: 24h
 	Sort   string // trouble or name; empty: trouble
 	Skip   int    // lanes of the pages before
+	Open   string // the entry whose worst peels have lanes below it; empty: none
 }
 
 // Spans are the spans of a timeline, the shortest first.
@@ -36,6 +37,33 @@ type Timeline struct {
 	Total int                 `json:"total"`
 	Next  int                 `json:"-"` // lanes before the next page; 0: this is the last
 	All   api.Coverage        `json:"-"`
+	Worst []api.CoverageRow   `json:"worst,omitempty"` // the entry that is open, on its worst peels
+}
+
+// WorstPeels is how many lanes of peels a timeline has.
+const WorstPeels = 20
+
+// worstOf returns an entry on the peels with the most trouble.
+func worstOf(ctx context.Context, by api.Asker, q api.CoverageEntryRequest) (rows []api.CoverageRow, err error) {
+	for {
+		page, err := api.CoverageShow.Ask(ctx, by, q)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, page.Rows...)
+		sorting.Stable(rows, byTrouble)
+		rows = rows[:min(WorstPeels, len(rows))]
+		if q.Cursor = page.Next; q.Cursor == "" {
+			return rows, nil
+		}
+	}
+}
+
+// byTrouble orders rows, those with the most trouble first.
+func byTrouble(a, b api.CoverageRow) int {
+	return cmp.Or(
+		cmp.Compare(b.Failed, a.Failed), cmp.Compare(b.Missed, a.Missed), cmp.Compare(b.Unknown, a.Unknown),
+	)
 }
 
 // TimelineOf returns a page of lanes.
@@ -50,11 +78,7 @@ func TimelineOf(ctx context.Context, by api.Asker, q TimelineQuery) (*Timeline, 
 	}
 	v := &Timeline{Query: q, Total: len(all.Rows), All: *all}
 	if q.Sort != "name" {
-		sorting.Stable(all.Rows, func(a, b api.CoverageRow) int {
-			return cmp.Or(
-				cmp.Compare(b.Failed, a.Failed), cmp.Compare(b.Missed, a.Missed), cmp.Compare(b.Unknown, a.Unknown),
-			)
-		})
+		sorting.Stable(all.Rows, byTrouble)
 	}
 	first := min(max(q.Skip, 0), len(all.Rows))
 	v.Rows = all.Rows[first:min(first+api.MaxTimelineEntries, len(all.Rows))]
@@ -67,6 +91,12 @@ func TimelineOf(ctx context.Context, by api.Asker, q TimelineQuery) (*Timeline, 
 	}
 	if v.Hours, err = api.TimelineShow.Ask(ctx, by, request); err != nil {
 		return nil, err
+	}
+	if slices.Contains(request.Entries, q.Open) {
+		worst := api.CoverageEntryRequest{Entry: q.Open, Target: q.Target, Since: since}
+		if v.Worst, err = worstOf(ctx, by, worst); err != nil {
+			return nil, err
+		}
 	}
 	v.Load = api.LoadShow.Extra(ctx, by, api.LoadRequest{Target: q.Target, Entry: q.Entry})
 	return v, nil
@@ -117,7 +147,8 @@ func WhyOf(ctx context.Context, by api.Asker, q api.WhyRequest) (*api.WhyAnswer,
 // Alerts are the alerts, silences and receivers.
 type Alerts struct {
 	*api.AlertsAnswer
-	Status api.Extra[api.AlertStatus] `json:"status"`
+	Status   api.Extra[api.AlertStatus] `json:"status"`
+	Problems []api.Problem              `json:"-"` // what is wrong now, for the commits of alerts
 }
 
 // AlertsOf returns all alerts of the last day.
@@ -130,7 +161,11 @@ func AlertsOf(ctx context.Context, by api.Asker) (*Alerts, error) {
 	sorting.Stable(a.Alerts, func(x, y api.Alert) int {
 		return cmp.Or(cmp.Compare(slices.Index(order, x.State), slices.Index(order, y.State)), y.Since.Compare(x.Since))
 	})
-	return &Alerts{a, api.AlertReceivers.Extra(ctx, by, api.None{})}, nil
+	v := &Alerts{AlertsAnswer: a, Status: api.AlertReceivers.Extra(ctx, by, api.None{})}
+	if p := api.ProblemList.Extra(ctx, by, api.ProblemsRequest{}).Value; p != nil {
+		v.Problems = p.Problems
+	}
+	return v, nil
 }
 
 // EntryPeels returns the peels of a target, all for an empty one, that have an entry.
