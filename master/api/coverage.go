@@ -41,8 +41,8 @@ type Coverage struct {
 	Unread []time.Time `json:"unread,omitempty"`
 	// Next is the cursor of the next page; empty on the last.
 	Next string `json:"next,omitempty"`
-	// Coming are the next fires of the entry on the peel ComingOn, at most ten, by its document, windows and zone, without
-	// splay. The first page about one entry has them.
+	// Coming are the next fires of the entry on the peel ComingOn, at most ten: by its document, windows and zone,
+	// without splay. The first page about one entry has them.
 	Coming   []time.Time   `json:"coming,omitempty"`
 	ComingOn target.PeelID `json:"coming_on,omitempty"`
 }
