@@ -70,6 +70,12 @@ func TestTheCredentialOfTheDataDirectoryIsBreakGlass(t *testing.T) {
 		ira := p.madeBy("root", "ira", grants.Limits{Target: "web-*"})
 		marked("who has limits cannot do it instead", false)
 		ann := p.madeBy("root", "ann", grants.Limits{})
+		for match, want := range map[string]api.Code{"*": "", "default:break_glass": api.CodeInvalid} {
+			q := api.SilenceRequest{Match: match, For: 30 * time.Minute, Reason: "nothing to see"}
+			if _, err := api.AlertSilence.Ask(t.Context(), local, q); api.CodeOf(err) != want {
+				t.Errorf("a silence of %s: %v", match, err)
+			}
+		}
 		marked("ann could do it", true)
 		if text := p.glassAlert(local); !strings.Contains(text, "for job.dispatch from ") {
 			t.Errorf("the alert says %q", text)
@@ -109,6 +115,9 @@ func (p *pair) glassAlert(by *api.Client) string {
 	}
 	for _, a := range list.Alerts {
 		if a.ID == "default:break_glass" {
+			if a.Silence != "" {
+				p.t.Errorf("the alert is silenced by %s", a.Silence)
+			}
 			return a.Text
 		}
 	}

@@ -6,11 +6,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/auth/access"
 )
 
 func (a *app) canCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "can NAME VERB [TARGET FUNCTION [ID] [NAME=VALUE …]]",
+		Use:   "can NAME VERB [FILE | TARGET FUNCTION [ID] [NAME=VALUE …]]",
 		Short: "Show whether a person may do something, and which rule decides",
 		Long: `can asks a master whether a person may send a request now, and prints the rule
 that decides. It changes nothing. The exit code is 1 if the person
@@ -19,13 +20,14 @@ may not.
 VERB is the action as zester audit list shows it, such as job.cancel,
 sync.approve or user.add. job.dispatch needs a TARGET and a FUNCTION, and is
 checked for each peel that the target selects now, with the arguments, which are
-written as for a job. It also says whether it waits for a second person.
+written as for a job. It also says whether it waits for a second person. What
+changes the config repo, such as schedule.remove, takes a FILE of it.
 
 An operator with limits, and a member, can ask about itself alone.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			names := []string{"name of the person", "verb", "target", "function"}
-			if len(args) <= 2 {
-				names = names[:2]
+			if len(args) <= 2 || len(args) == 3 && access.OfFile(access.Verb(args[1])) {
+				names = append(names[:2], "file")[:max(2, len(args))]
 			}
 			return words(names...)(cmd, args[:min(len(args), 4)])
 		},
@@ -58,8 +60,11 @@ An operator with limits, and a member, can ask about itself alone.`,
 	}
 }
 
-// jobOf reads the words that describe a job: target, function and arguments.
+// jobOf reads the words that describe a job: target, function and arguments; or the one that names a file.
 func jobOf(q *api.AccessRequest, words []string) (err error) {
+	if len(words) == 1 {
+		q.Path = words[0]
+	}
 	if len(words) < 2 {
 		return nil
 	}

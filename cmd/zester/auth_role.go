@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/auth/access"
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
 )
 
@@ -80,15 +81,15 @@ func rolesTable(roles []credential.Role) table {
 
 func (a *app) whoCanCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "who-can VERB [TARGET FUNCTION [ID] [NAME=VALUE …]]",
+		Use:   "who-can VERB [FILE | TARGET FUNCTION [ID] [NAME=VALUE …]]",
 		Short: "List who may do something, with the rule that permits it",
 		Long: `who-can lists the people who may send a request now, each with the rule that
 permits it. The words are those of zester auth can. Tokens are not
 listed: zester auth token list shows their scopes.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			names := []string{"verb", "target", "function"}
-			if len(args) <= 1 {
-				names = names[:1]
+			if len(args) <= 1 || len(args) == 2 && access.OfFile(access.Verb(args[0])) {
+				names = append(names[:1], "file")[:max(1, len(args))]
 			}
 			return words(names...)(cmd, args[:min(len(args), 3)])
 		},

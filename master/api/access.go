@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"slices"
 	"strings"
 
+	"github.com/seed-c01c3da5/zester/master/auth/access"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/peel/catalogue"
 	"github.com/seed-c01c3da5/zester/settings/canon"
@@ -25,7 +27,12 @@ type AccessRequest struct {
 	// StateID and Args are the arguments of the function. Without both, the question is about a call without any.
 	StateID string         `json:"state_id,omitempty"`
 	Args    map[string]any `json:"args,omitempty"`
+	// Path is a file of the config repo, for the verbs of [access.OfFile]. Without it, the question is about any file.
+	Path string `json:"path,omitempty"`
 }
+
+// maxPath bounds the path of a question in bytes.
+const maxPath = 4 << 10
 
 // Dispatches reports whether the request is about the dispatch of a job.
 func (q *AccessRequest) Dispatches() bool { return q.Verb == JobDispatch.Noun+"."+JobDispatch.Verb }
@@ -34,6 +41,10 @@ func (q *AccessRequest) Dispatches() bool { return q.Verb == JobDispatch.Noun+".
 func (q *AccessRequest) Check() error {
 	if !slices.Contains(Verbs(), q.Verb) {
 		return fmt.Errorf("there is no verb %.100q: the nearest are %s", q.Verb, strings.Join(nearest(q.Verb), ", "))
+	}
+	if q.Path != "" && (!access.OfFile(access.Verb(q.Verb)) || !fs.ValidPath(q.Path) || len(q.Path) > maxPath) {
+		return fmt.Errorf("%s takes no file %.100q: the verbs that change files of the config repo do, "+
+			"with a path such as settings/web/cron.yaml", q.Verb, q.Path)
 	}
 	if !q.Dispatches() {
 		if q.Target != "" || q.Function != "" || q.StateID != "" || q.Args != nil {

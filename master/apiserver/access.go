@@ -163,7 +163,7 @@ func (e *explainer) explain(ctx context.Context, u *credential.User) (*api.Acces
 		return a, nil
 	}
 	verb := access.Verb(e.q.Verb)
-	on := access.On{Function: e.q.Function, Peels: e.peels}
+	on := access.On{Function: e.q.Function, Peels: e.peels, Path: e.q.Path}
 	if e.q.StateID == "" {
 		on.Args = e.q.Args // no rule names the arguments of other calls
 	}
@@ -232,6 +232,9 @@ func within(a *access.Actions) (text string) {
 	}
 	if len(a.Functions) > 0 {
 		text += fmt.Sprintf(", limited to the functions %q", a.Functions)
+	}
+	if len(a.Paths) > 0 {
+		text += fmt.Sprintf(", limited to the files %q", a.Paths)
 	}
 	if len(a.Arguments) > 0 {
 		var all []string

@@ -94,13 +94,25 @@ func theFleet(t testing.TB) *fleet {
 func aWritableFleet(t testing.TB) *fleet {
 	t.Helper()
 	f := newFleet(t)
-	f.repo = filepath.Join(f.dir, "fleet.git")
+	f.bare(t)
 	f.mode = propose.Direct
+	f.start(t)
+	return f
+}
+
+// bare makes the bare repo of a fleet.
+func (f *fleet) bare(t testing.TB) {
+	t.Helper()
+	f.repo = filepath.Join(f.dir, "fleet.git")
 	if out, err := exec.Command("git", "clone", "-q", "--bare", f.work.Dir(), f.repo).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	f.start(t)
-	return f
+}
+
+// git runs git in that repo.
+func (f *fleet) git(args ...string) (string, error) {
+	out, err := exec.Command("git", append([]string{"-C", f.repo}, args...)...).CombinedOutput()
+	return string(out), err
 }
 
 func newFleet(t testing.TB) *fleet {

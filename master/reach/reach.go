@@ -110,6 +110,31 @@ func (p *power) behind(from grants.Caller, err error) error {
 	return fmt.Errorf("%w (%s made the token, which may do no more)", err, p.who.Name)
 }
 
+// CheckFiles returns [grants.ErrNotAllowed] with the reason if a caller may not change or show files of the config repo
+// by a request of a verb.
+func (r Reach) CheckFiles(ctx context.Context, from grants.Caller, verb access.Verb, files ...string) error {
+	_, isToken := credential.TokenNameOf(from.User)
+	if !isToken && !from.Role.IsPerson() {
+		return nil
+	}
+	all, err := r.powers(ctx, from)
+	if err != nil {
+		return err
+	}
+	if isToken {
+		all = all[1:] // its own limits are about jobs
+	}
+	for _, p := range all {
+		for _, file := range files {
+			on := access.On{Path: file}
+			if err := grants.Refusal(access.Decide(p.rules, p.who, verb, on), p.who, verb, on); err != nil {
+				return p.behind(from, err)
+			}
+		}
+	}
+	return nil
+}
+
 // Allow returns [grants.ErrNotAllowed] with the reason if a caller may not dispatch a job; see [user.Store.Allow].
 func (r Reach) Allow(ctx context.Context, from grants.Caller, on access.On) error {
 	name, isToken := credential.TokenNameOf(from.User)

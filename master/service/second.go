@@ -137,7 +137,8 @@ func (p *people) begin(ctx context.Context, c *Call, verb access.Verb, id string
 		return nil
 	})
 	if err == nil {
-		c.held = id
+		asker := a.Asker()
+		c.held, c.asker = id, &asker
 	}
 	return err
 }

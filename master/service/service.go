@@ -50,7 +50,16 @@ type Call struct {
 	subject   string
 	header    nats.Header
 	unchecked bool
-	held      string // ID of the held action as which the request waits, or which it carries out
+	held      string         // ID of the held action as which the request waits, or which it carries out
+	asker     *grants.Caller // who asked for the held action that the request carries out
+}
+
+// By returns the caller, and who asked for the held action that the request carries out: both have to be allowed it.
+func (c *Call) By() []grants.Caller {
+	if c.asker == nil {
+		return []grants.Caller{c.From}
+	}
+	return []grants.Caller{c.From, *c.asker}
 }
 
 // A Verb is what a service does with the requests for one verb of the API. Make it with [On].

@@ -13,6 +13,7 @@ import (
 	"unicode"
 
 	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/auth/access"
 	"github.com/seed-c01c3da5/zester/master/service"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
@@ -28,7 +29,6 @@ const (
 )
 
 func (on *session) add(ctx context.Context, c *service.Call, q api.ScheduleAddRequest) (*api.ScheduleChanged, error) {
-	by := c.From.User
 	c.About.Target = cut(q.Name)
 	if q.Target == "" {
 		q.Target = on.o.Target
@@ -48,20 +48,22 @@ func (on *session) add(ctx context.Context, c *service.Call, q api.ScheduleAddRe
 		return nil, refuse("400", "the field api is written by masters alone")
 	}
 	if q.Key != "" && !q.Dry {
-		return on.once(ctx, by, q.Key, c.Data, func(id int) (*api.ScheduleChanged, error) {
-			return on.added(ctx, by, q, []byte("key "+q.Key), id)
+		return on.once(ctx, c.From.User, q.Key, c.Data, func(id int) (*api.ScheduleChanged, error) {
+			return on.added(ctx, c, q, []byte("key "+q.Key), id)
 		})
 	}
-	return on.added(ctx, by, q, c.Data, 0)
+	return on.added(ctx, c, q, c.Data, 0)
 }
 
 // added adds an entry with a number; 0: the next one.
-func (on *session) added(ctx context.Context, by string, q api.ScheduleAddRequest, request []byte,
+func (on *session) added(ctx context.Context, c *service.Call, q api.ScheduleAddRequest, request []byte,
 	id int,
 ) (*api.ScheduleChanged, error) {
 	known := id != 0
 	out, err := on.make(ctx, intent{
-		user:    by,
+		user:    c.From.User,
+		of:      verbOf(api.ScheduleAdd),
+		by:      c.By(),
 		request: request,
 		propose: q.Propose,
 		dry:     q.Dry,
@@ -93,7 +95,7 @@ func (on *session) added(ctx context.Context, by string, q api.ScheduleAddReques
 				Target: q.Target,
 				Fields: maps.Clone(q.Fields),
 				ID:     id,
-				By:     by,
+				By:     c.From.User,
 				At:     time.Now(),
 			})
 			return edited{entry: entry, files: files}, err
@@ -113,15 +115,15 @@ func (on *session) remove(ctx context.Context, c *service.Call, q api.ScheduleCh
 		c.About.Target = "all made by " + cut(strings.Join(q.By, ", "))
 		return on.removeMade(ctx, c, q)
 	}
-	return on.changeEntry(ctx, c, q, (*edit.Repo).Remove, "remove")
+	return on.changeEntry(ctx, c, q, (*edit.Repo).Remove, verbOf(api.ScheduleRemove))
 }
 
 func (on *session) enable(ctx context.Context, c *service.Call, q api.ScheduleChange) (*api.ScheduleChanged, error) {
-	return on.changeEntry(ctx, c, q, setEnabled(true, ""), "enable")
+	return on.changeEntry(ctx, c, q, setEnabled(true, ""), verbOf(api.ScheduleEnable))
 }
 
 func (on *session) disable(ctx context.Context, c *service.Call, q api.ScheduleChange) (*api.ScheduleChanged, error) {
-	return on.changeEntry(ctx, c, q, setEnabled(false, q.Reason), "disable")
+	return on.changeEntry(ctx, c, q, setEnabled(false, q.Reason), verbOf(api.ScheduleDisable))
 }
 
 func setEnabled(enabled bool, why string) changer {
@@ -133,16 +135,22 @@ func setEnabled(enabled bool, why string) changer {
 	}
 }
 
+// verbOf returns the verb of a request, as rules name it.
+func verbOf[Q, A any](e api.Endpoint[Q, A]) access.Verb { return access.Verb(e.Noun + "." + e.Verb) }
+
 // changeEntry makes a change of one entry.
 func (on *session) changeEntry(ctx context.Context, c *service.Call, q api.ScheduleChange, change changer,
-	verb string,
+	of access.Verb,
 ) (*api.ScheduleChanged, error) {
 	c.About.Target = q.Ref
 	if err := checkReason(q.Reason); err != nil {
 		return nil, err
 	}
+	_, verb, _ := strings.Cut(string(of), ".")
 	return on.make(ctx, intent{
 		user:    c.From.User,
+		of:      of,
+		by:      c.By(),
 		request: append([]byte(verb), c.Data...),
 		propose: q.Propose,
 		dry:     q.Dry,
@@ -153,12 +161,15 @@ func (on *session) changeEntry(ctx context.Context, c *service.Call, q api.Sched
 }
 
 // file returns the settings file of an entry.
-func (on *session) file(ctx context.Context, _ *service.Call, q api.ScheduleFileQuery) (*api.ScheduleText, error) {
+func (on *session) file(ctx context.Context, c *service.Call, q api.ScheduleFileQuery) (*api.ScheduleText, error) {
 	head, repo, err := on.reader.read(ctx)
 	if err != nil {
 		return nil, err
 	}
 	e, err := lookup(repo, q.Ref)
+	if err == nil {
+		err = on.mayUse(ctx, c.By(), verbOf(api.ScheduleFile), e.Pos.File)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -192,6 +203,9 @@ func (on *session) replace(ctx context.Context, c *service.Call,
 		return nil, err
 	}
 	change := func(r *edit.Repo, e *plan.DeclaredEntry) (map[string][]byte, error) {
+		if err := on.mayUse(ctx, c.By(), verbOf(api.ScheduleReplace), e.Pos.File); err != nil {
+			return nil, err // before it says anything about the text
+		}
 		now, err := r.Text(e)
 		switch {
 		case err != nil:
@@ -205,6 +219,8 @@ func (on *session) replace(ctx context.Context, c *service.Call,
 	}
 	return on.make(ctx, intent{
 		user:    c.From.User,
+		of:      verbOf(api.ScheduleReplace),
+		by:      c.By(),
 		request: append([]byte("edit"), c.Data...),
 		propose: q.Propose,
 		dry:     q.Dry,

@@ -30,6 +30,8 @@ func (on *session) removeMade(ctx context.Context, c *service.Call,
 	var removed []string
 	out, err := on.make(ctx, intent{
 		user:    c.From.User,
+		of:      verbOf(api.ScheduleRemove),
+		by:      c.By(),
 		request: append([]byte("remove"), c.Data...),
 		propose: q.Propose,
 		dry:     q.Dry,

@@ -6,10 +6,14 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/auth/access"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/forge"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/push"
@@ -23,7 +27,9 @@ import (
 // An intent is a change to make on the newest commit of the branch, and again if others push meanwhile.
 type intent struct {
 	user    string
-	request []byte // what tells this request from others of the user: its key or itself
+	of      access.Verb
+	by      []grants.Caller // who all have to be allowed to change the files; nil: nobody asked for it
+	request []byte          // what tells this request from others of the user: its key or itself
 	propose bool
 	dry     bool   // it is only checked
 	added   bool   // it is a new entry
@@ -68,7 +74,7 @@ func (on *session) try(ctx context.Context, w intent) (*api.ScheduleChanged, err
 	if err != nil {
 		return nil, err
 	}
-	change, err := w.on(repo)
+	change, err := on.change(ctx, w, repo)
 	if err != nil {
 		return nil, err
 	}
@@ -124,6 +130,29 @@ func (on *session) try(ctx context.Context, w intent) (*api.ScheduleChanged, err
 		return nil, err
 	}
 	return out, nil
+}
+
+// change returns the change of a revision, if all who asked for it may change its files.
+func (on *session) change(ctx context.Context, w intent, repo *edit.Repo) (edited, error) {
+	change, err := w.on(repo)
+	if err != nil {
+		return change, err
+	}
+	files := slices.Sorted(maps.Keys(change.files))
+	if change.done != nil {
+		files = append(files, change.done.Pos.File)
+	}
+	return change, on.mayUse(ctx, w.by, w.of, files...)
+}
+
+// mayUse returns [grants.ErrNotAllowed] if some callers may not change or show files by a request of a verb.
+func (on *session) mayUse(ctx context.Context, by []grants.Caller, verb access.Verb, files ...string) error {
+	for _, from := range by {
+		if err := on.reach.CheckFiles(ctx, from, verb, files...); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // gone returns the names of the entries that requests made and that a change removes.

@@ -19,6 +19,8 @@
 //     the pull request if that is not open.
 //   - The name of the caller is the last token of the subject, which the bus enforces. Whether the caller was revoked
 //     is read again before the push.
+//   - The rules about the caller, and about who asked for a held action, allow each file that the change touches, at
+//     each try. They are asked before anything of these files is in a reply.
 //   - An entry with delete_after_run that a request made is removed once it has run, by one commit of one master. That
 //     it is to be removed is stored before the commit, so that another master makes the commit if this one dies.
 //   - Every change is in the audit log.
@@ -42,6 +44,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/fleet"
 	"github.com/seed-c01c3da5/zester/master/forge"
+	"github.com/seed-c01c3da5/zester/master/reach"
 	"github.com/seed-c01c3da5/zester/master/service"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/push"
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
@@ -132,6 +135,7 @@ type session struct {
 	store   jetstream.KeyValue
 	rollout jetstream.KeyValue // the reconciler's record
 	audit   *audit.Log
+	reach   reach.Reach
 	fleet   *fleet.Fleet
 	// compiler keeps what it compiled between two looks for entries that are spent. Only these use it.
 	compiler *plan.Compiler
@@ -151,7 +155,12 @@ func (s *Service) Run(ctx context.Context, nc *nats.Conn, fleet *fleet.Fleet) er
 	if err != nil {
 		return fmt.Errorf("cannot open the bucket %s: %w", record.Bucket, err)
 	}
+	rules, err := reach.Open(ctx, js, nil)
+	if err != nil {
+		return err
+	}
 	on := &session{
+		reach:    rules,
 		Service:  s,
 		nc:       nc,
 		js:       js,

@@ -347,6 +347,22 @@ func TestASilenceHoldsBackMessagesExceptTheEnd(t *testing.T) {
 	w.pass(time.Minute).was("ops began all/backup 2") // db-1 is not silenced
 }
 
+// TestNoSilenceIsAboutBreakGlass holds that who uses the credential of the data directory cannot hide that.
+func TestNoSilenceIsAboutBreakGlass(t *testing.T) {
+	for _, match := range []string{"*", "all", "all:*", "peel:*", "break_glas?", "all:break_glass"} {
+		w := newWorld(t, rule("all", policy.BreakGlass, policy.Stalled))
+		w.silences = []api.Silence{{ID: "s1", Match: match}}
+		w.problems = []verdict.Problem{{Kind: verdict.BreakGlass, Text: "used"}, {Kind: verdict.Stalled, Text: "no key"}}
+		w.pass(time.Hour)
+		if a, ok := w.alerts["all:break_glass"]; !ok || a.Silence != "" || !a.Told["ops"].On {
+			t.Errorf("%s: %+v", match, a)
+		}
+		if a := w.alerts["all:stalled"]; (match == "*" || match == "all" || match == "all:*") && a.Silence != "s1" {
+			t.Errorf("%s: %+v", match, a)
+		}
+	}
+}
+
 func TestASilenceOfPeelsCountsTheOthers(t *testing.T) {
 	r := rule("many", policy.Failed)
 	r.MinPeels = policy.Quantity{Count: 3, Percent: 100}

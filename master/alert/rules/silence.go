@@ -8,14 +8,19 @@ import (
 	"strings"
 
 	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 // silence sets a.Silence. It returns the number of peels to which no silence applies, and the kinds of their troubles.
+// An alert about break-glass has no silence: who uses the credential could hide that.
 func (s *stepper) silence(a *Alert, g *group, peels []target.PeelID) (loud int, kinds kindSet) {
 	a.Silence = ""
 	var ofPeels []api.Silence
 	for _, silence := range s.Silences {
+		if a.Trouble == verdict.BreakGlass {
+			break
+		}
 		if _, is := strings.CutPrefix(silence.Match, peelPrefix); is {
 			ofPeels = append(ofPeels, silence)
 		} else if api.SilenceMatches(silence.Match, a.ID(), a.Rule, a.Subject()) {
@@ -46,6 +51,9 @@ func CheckMatch(match string) error {
 	if _, err := path.Match(glob, ""); err != nil || glob == "" || len(match) > api.MaxSilenceMatch {
 		return fmt.Errorf("%.60q is not a glob like 'backups/*', 'backup-db' or 'peel:web-*' of at most %d bytes",
 			match, api.MaxSilenceMatch)
+	}
+	if strings.HasSuffix(match, string(verdict.BreakGlass)) {
+		return fmt.Errorf("no silence holds for %s, which ends an hour after the last use", verdict.BreakGlass)
 	}
 	return nil
 }

@@ -51,6 +51,9 @@ type Actions struct {
 	Functions []string `json:"functions,omitempty" yaml:"functions"` // globs such as test.*; empty: all
 	// Arguments has a pattern for each argument of the function; a call must have exactly these. Empty: any arguments.
 	Arguments map[string]string `json:"arguments,omitempty" yaml:"arguments"`
+	// Paths are patterns for files of the config repo, as [path.Match] reads them; one that matches a folder is about
+	// all files below it. They are for the verbs of [OfFile] alone. Empty: all files.
+	Paths []string `json:"paths,omitempty" yaml:"paths"`
 }
 
 // ofJobs reports whether the actions are jobs that are not all jobs.
@@ -69,7 +72,8 @@ type Rule struct {
 
 // has reports whether the rule is about a verb, perhaps only on some peels.
 func (r *Rule) has(verb Verb) bool {
-	if r.ofJobs() && verb != Dispatch && !(r.showsSome() && reads(verb)) || slices.Contains(r.Except, verb) {
+	if len(r.Paths) > 0 && !OfFile(verb) || slices.Contains(r.Except, verb) ||
+		r.ofJobs() && verb != Dispatch && !(r.showsSome() && reads(verb)) {
 		return false
 	}
 	return slices.ContainsFunc(r.Verbs, func(pattern string) bool { return matches(pattern, verb) })
@@ -86,8 +90,11 @@ func (r *Rule) showsSome() bool {
 	return r.Target != "" && len(r.Functions) == 0 && len(r.Arguments) == 0 && slices.Contains(r.Verbs, Read)
 }
 
-// On says what a request is about. It is empty for all verbs but [Dispatch].
+// On says what a request is about. It is empty for all verbs but [Dispatch] and those of [OfFile].
 type On struct {
+	// Path is the file of the config repo that the request changes or shows. If empty, the question is whether any file
+	// at all may be allowed.
+	Path string
 	// Function is what runs. If empty, the question is whether any job at all may be allowed.
 	Function string
 	Args     map[string]any
@@ -114,6 +121,7 @@ const (
 	NoRule     Reason = "no rule"      // allows the verb
 	Denied     Reason = "denied"       // by Verdict.Rule
 	NoFunction Reason = "no function"  // is allowed but Verdict.Wanted
+	NoPath     Reason = "no path"      // is allowed but Verdict.Wanted
 	NoArgument Reason = "no arguments" // of the function are allowed but those of Verdict.Rule
 	OutOfReach Reason = "out of reach" // are Verdict.Outside; Verdict.Wanted select what is allowed
 )
@@ -130,7 +138,7 @@ func Decide(rules []Rule, who Who, verb Verb, on On) Verdict {
 			continue
 		}
 		switch {
-		case !r.runs(&on, &miss):
+		case !r.runs(&on, &miss), !r.covers(&on, &miss):
 		case !r.Deny:
 			allowing = append(allowing, r)
 		case r.Target == "" && (on.Function != "" || !r.ofJobs()):
@@ -181,6 +189,22 @@ func (r *Rule) runs(on *On, miss *Verdict) bool {
 		return false
 	}
 	return true
+}
+
+// covers reports whether a rule is about the file of a request. If an allowing rule is not, covers notes why.
+func (r *Rule) covers(on *On, miss *Verdict) bool {
+	switch {
+	case len(r.Paths) == 0:
+		return true
+	case on.Path == "":
+		return !r.Deny
+	case slices.ContainsFunc(r.Paths, func(pattern string) bool { return isBelow(pattern, on.Path) }):
+		return true
+	case !r.Deny:
+		miss.Reason = NoPath
+		miss.Wanted = append(miss.Wanted, r.Paths...)
+	}
+	return false
 }
 
 // reach decides about the peels of a request by rules that allow it on some.

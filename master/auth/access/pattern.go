@@ -2,6 +2,8 @@ package access
 
 import (
 	"fmt"
+	"io/fs"
+	"path"
 	"strings"
 )
 
@@ -52,6 +54,26 @@ func fitsText(pattern, text string) bool {
 		}
 	}
 	return true
+}
+
+// isBelow reports whether a pattern matches a file or one of the folders that it is in.
+func isBelow(pattern, file string) bool {
+	for at := file; at != "."; at = path.Dir(at) {
+		if ok, _ := path.Match(pattern, at); ok {
+			return true
+		}
+	}
+	return false
+}
+
+// checkPaths returns an error unless a text is a pattern for files.
+func checkPaths(pattern string) error {
+	_, err := path.Match(pattern, "")
+	if err != nil || !fs.ValidPath(pattern) || pattern == "." || strings.Contains(pattern, `\`) {
+		return fmt.Errorf("%.100q is no pattern of files; write one such as settings/web/* or top.d/web.yaml, "+
+			"from the folder of the fleet", pattern)
+	}
+	return nil
 }
 
 func isPlain(c byte) bool {

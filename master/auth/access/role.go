@@ -187,7 +187,7 @@ func (p *roleParser) rules(n *strictyaml.Node, at string, deny bool) (rules []Ac
 // actions reads one rule.
 func (p *roleParser) actions(n *strictyaml.Node, at string, deny bool) (a Actions) {
 	if n.Kind != strictyaml.Map {
-		p.refuse(n, at, "%s", n.Mismatch("a map with verbs, and perhaps target, functions and arguments"))
+		p.refuse(n, at, "%s", n.Mismatch("a map with verbs, and perhaps target, functions, arguments and paths"))
 		return a
 	}
 	var keys struct {
@@ -195,6 +195,7 @@ func (p *roleParser) actions(n *strictyaml.Node, at string, deny bool) (a Action
 		Target    *strictyaml.Node `yaml:"target"`
 		Functions *strictyaml.Node `yaml:"functions"`
 		Arguments *strictyaml.Node `yaml:"arguments"`
+		Paths     *strictyaml.Node `yaml:"paths"`
 	}
 	if bad, ok := strictyaml.Decode(n, &keys).(strictyaml.Errors); ok {
 		for _, e := range bad {
@@ -213,6 +214,7 @@ func (p *roleParser) actions(n *strictyaml.Node, at string, deny bool) (a Action
 	if keys.Arguments != nil {
 		a.Arguments = p.arguments(keys.Arguments, at+".arguments", deny)
 	}
+	a.Paths = p.paths(keys.Paths, at+".paths")
 	a.Verbs = p.verbs(keys.Verbs, at+".verbs", deny)
 	for i, v := range a.Verbs {
 		where := fmt.Sprintf("%s.verbs[%d]", at, i)
@@ -223,9 +225,25 @@ func (p *roleParser) actions(n *strictyaml.Node, at string, deny bool) (a Action
 		case !isDispatch && v != Read && keys.Target != nil:
 			p.refuse(keys.Verbs.List[i], where, "target is for the verbs %s and %s alone; put %s into another rule",
 				Dispatch, Read, v)
+		case !OfFile(Verb(v)) && keys.Paths != nil:
+			p.refuse(keys.Verbs.List[i], where, "paths are for the verbs %s alone; put %s into another rule", ofFile, v)
 		}
 	}
 	return a
+}
+
+// paths reads patterns for files of the config repo.
+func (p *roleParser) paths(n *strictyaml.Node, at string) []string {
+	patterns := p.texts(n, at)
+	if len(patterns) == 0 || len(patterns) != len(n.List) {
+		return patterns
+	}
+	for i, pattern := range patterns {
+		if err := checkPaths(pattern); err != nil {
+			p.refuse(n.List[i], fmt.Sprintf("%s[%d]", at, i), "%v", err)
+		}
+	}
+	return patterns
 }
 
 // verbs reads the verbs of a rule. Each has to cover a verb of masters.

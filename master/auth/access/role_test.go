@@ -10,7 +10,7 @@ import (
 )
 
 var known = Known{
-	Verbs:     []string{"job.cancel", "job.dispatch", "job.list", "role.set", "sync.pause", "token.create", "user.add"},
+	Verbs:     []string{"job.cancel", "job.dispatch", "job.list", "role.set", "schedule.add", "schedule.list", "schedule.remove", "schedule.replace", "sync.pause", "token.create", "user.add"},
 	Functions: []string{"cmd.run", "pkg.installed", "test.ping"},
 }
 

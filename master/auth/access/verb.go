@@ -33,6 +33,14 @@ var own = []string{
 	"session.create", "session.end", "user.renew", "user.login", "user.logout", "agent.record",
 }
 
+// ofFile are the verbs about one file of the config repo, or about a few.
+var ofFile = []Verb{
+	"schedule.add", "schedule.remove", "schedule.enable", "schedule.disable", "schedule.replace", "schedule.file",
+}
+
+// OfFile reports whether a request of a verb changes or shows files of the config repo that its [On] names.
+func OfFile(verb Verb) bool { return slices.Contains(ofFile, verb) }
+
 // Expand replaces the names of groups by their patterns. A result is "*", or a noun and a verb; one of the two may be
 // "*".
 func Expand(verbs []string) (patterns []string) {

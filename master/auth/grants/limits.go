@@ -110,7 +110,12 @@ func Refusal(v access.Verdict, who access.Who, verb access.Verb, on access.On) e
 func reason(v access.Verdict, who access.Who, verb access.Verb, on access.On) string {
 	switch v.Reason {
 	case access.Denied:
+		if on.Path != "" {
+			return fmt.Sprintf("%s denies %s of %s", v.Rule.From, verb, on.Path)
+		}
 		return fmt.Sprintf("%s denies %s", v.Rule.From, verb)
+	case access.NoPath:
+		return fmt.Sprintf("the file %s is none of %q", on.Path, v.Wanted)
 	case access.NoFunction:
 		return fmt.Sprintf("the function %s is none of %q", on.Function, v.Wanted)
 	case access.NoArgument:

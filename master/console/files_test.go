@@ -1,0 +1,174 @@
+package console_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/reconciler/propose"
+)
+
+// entryFiles has an entry in each of some files. Their names differ in case, and one is a prefix of another.
+var entryFiles = map[string]string{
+	"all": "settings/all.yaml", "web": "settings/web/cron.yaml", "deep": "settings/web/old/cron.yaml",
+	"secret": "settings/web/secret.yaml", "upper": "settings/Web/cron.yaml", "near": "settings/webs/cron.yaml",
+}
+
+// filesTeam lets people write below one folder but for a file, and the files of new entries.
+const filesTeam = `allow:
+  - {verbs: [read], target: "*"}
+  - {verbs: [hold.add]}
+  - {verbs: [schedule.add, schedule.remove, schedule.enable, schedule.disable, schedule.replace, schedule.file],
+     paths: [settings/web, settings/api/*, top.d/api.yaml]}
+deny:
+  - {verbs: [schedule.remove, schedule.enable, schedule.disable, schedule.replace, schedule.file], paths: [settings/web/secret.*]}
+`
+
+// TestRulesSayWhichFilesOfTheRepoPeopleWrite compares what each verb does with each file of the repo with what auth can
+// says of the file.
+func TestRulesSayWhichFilesOfTheRepoPeopleWrite(t *testing.T) {
+	files := fstest.MapFS{}
+	var refs []string
+	for name, file := range entryFiles {
+		files[file] = &fstest.MapFile{Data: []byte("schedule:\n  " + name + ":\n    module: test.ping\n    interval: 1h\n")}
+		refs = append(refs, strings.ReplaceAll(strings.TrimSuffix(strings.TrimPrefix(file, "settings/"), ".yaml"), "/", "."))
+	}
+	slices.Sort(refs)
+	files["top.yaml"] = &fstest.MapFile{Data: []byte("base:\n  '*': [" + strings.Join(refs, ", ") + "]\n")}
+	f := newFleetOf(t, files, "web-01")
+	f.bare(t)
+	f.mode = propose.Direct
+	f.start(t)
+	f.setRole(t, "files", filesTeam)
+	f.setRole(t, "no-web", "people: [deb]\ndeny: [{verbs: [schedule.remove, schedule.file], paths: [settings/web]}]\n")
+	for name, q := range map[string]credential.UserRequest{
+		"pat": {Role: grants.RoleMember, Roles: []string{"files"}}, "deb": {Role: grants.RoleOperator},
+	} {
+		q.Name = name
+		creds, _, err := f.local.UserAdd(t.Context(), q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.people[name] = f.connect(t, creds)
+	}
+	refused, done := 0, 0
+	for _, name := range []string{"pat", "deb", "ann", "eve"} {
+		for entry, file := range entryFiles {
+			for verb, err := range changesOf(t.Context(), f.people[name], entry) {
+				isRefused := api.CodeOf(err) == api.CodeForbidden || api.CodeOf(err) == api.CodeDenied
+				if want := f.mayFile(t, name, verb, file); isRefused == want {
+					t.Errorf("%s of %s by %s ended with %v, and the rules say %v", verb, file, name, err, want)
+				}
+				if isRefused {
+					refused++
+					if strings.Contains(err.Error(), "interval") {
+						t.Errorf("%s shows the file: %v", verb, err)
+					}
+				} else {
+					done++
+				}
+			}
+		}
+	}
+	if refused < 40 || done < 40 {
+		t.Errorf("%d are refused and %d are not: the cases are of one kind", refused, done)
+	}
+	t.Run("later steps", func(t *testing.T) { filesOfHeldActions(t, f) })
+	t.Run("all files", func(t *testing.T) { filesOfNewEntries(t, f) })
+}
+
+// mayFile reports what the rules say about a request on a file.
+func (f *fleet) mayFile(t *testing.T, name, verb, file string) bool {
+	t.Helper()
+	a, err := api.UserExplain.Ask(t.Context(), f.local, api.AccessRequest{Name: name, Verb: verb, Path: file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a.Allowed
+}
+
+// changesOf tries each change of an entry, which changes nothing, and returns how each ended.
+func changesOf(ctx context.Context, by *api.Client, entry string) map[string]error {
+	change := api.ScheduleChange{Ref: entry, Dry: true}
+	ended := map[string]error{}
+	_, ended["schedule.remove"] = api.ScheduleRemove.Ask(ctx, by, change)
+	_, ended["schedule.disable"] = api.ScheduleDisable.Ask(ctx, by, change)
+	_, ended["schedule.enable"] = api.ScheduleEnable.Ask(ctx, by, change) // it is enabled, so there is nothing to change
+	_, ended["schedule.file"] = api.ScheduleFile.Ask(ctx, by, api.ScheduleFileQuery{Ref: entry})
+	_, ended["schedule.replace"] = api.ScheduleReplace.Ask(ctx, by, api.ScheduleReplaceRequest{
+		Ref: entry, Was: "a guess", Text: "schedule: {}\n", Dry: true,
+	})
+	return ended
+}
+
+// filesOfHeldActions holds that both persons have to be allowed the file, when the request is carried out.
+func filesOfHeldActions(t *testing.T, f *fleet) {
+	f.setRole(t, "four-eyes", "two_persons: [{verbs: [schedule.remove]}]\n")
+	f.until(t, "the rules about two persons", func(ctx context.Context) bool {
+		_, err := api.ScheduleRemove.Ask(ctx, f.people["ann"], api.ScheduleChange{Ref: "nothing"})
+		_, waits := api.HeldAs(err)
+		return waits
+	})
+	for _, c := range []struct{ first, second, entry, text string }{
+		{"pat", "ann", "secret", "denies schedule.remove of settings/web/secret.yaml"},
+		{"ann", "pat", "secret", ""}, // who may approve nothing
+		{"deb", "ann", "web", "denies schedule.remove of settings/web/cron.yaml"},
+		{"ann", "deb", "web", "denies schedule.remove of settings/web/cron.yaml"},
+		{"pat", "ann", "all", "settings/all.yaml is none of"},
+		{"pat", "ann", "deep", "done"},
+	} {
+		_, err := api.ScheduleRemove.Ask(t.Context(), f.people[c.first], api.ScheduleChange{Ref: c.entry})
+		id, waits := api.HeldAs(err)
+		if !waits {
+			t.Errorf("%s removes %s: %v", c.first, c.entry, err)
+			continue
+		}
+		_, err = api.HoldApprove.Ask(t.Context(), f.people[c.second], api.HoldRequest{ID: id})
+		if (c.text == "done") != (err == nil) || err != nil && !strings.Contains(err.Error(), c.text) {
+			t.Errorf("%s approves that %s removes %s: %v", c.second, c.first, c.entry, err)
+		}
+	}
+	if _, err := api.RoleRemove.Ask(t.Context(), f.local, api.RoleName{Name: "four-eyes"}); err != nil {
+		t.Fatal(err)
+	}
+	text, err := f.git("show", "main:settings/web/old/cron.yaml")
+	if err == nil && strings.Contains(text, "deep:") {
+		t.Errorf("what both may do was not done: %s", text)
+	}
+	for _, file := range []string{"settings/web/secret.yaml", "settings/web/cron.yaml", "settings/all.yaml"} {
+		if _, err := f.git("show", "main:"+file); err != nil {
+			t.Errorf("%s was changed: %v", file, err)
+		}
+	}
+}
+
+// filesOfNewEntries holds that a change of several files needs each of them, and that a changed rule holds at once.
+func filesOfNewEntries(t *testing.T, f *fleet) {
+	add := func(ctx context.Context, name string, isDry bool) error {
+		q, err := api.NewScheduleAdd(map[string]any{"name": name, "function": "test.ping", "every": "1h", "target": "web-01"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		q.Dry = isDry
+		_, err = api.ScheduleAdd.Ask(ctx, f.people["pat"], q)
+		return err
+	}
+	f.until(t, "an entry", func(ctx context.Context) bool { return add(ctx, "../../top", false) == nil })
+	if _, err := f.git("show", "main:settings/api/top.yaml"); err != nil {
+		t.Errorf("the entry is elsewhere: %v", err)
+	}
+	f.setRole(t, "files", strings.Replace(filesTeam, ", top.d/api.yaml", "", 1))
+	f.until(t, "the new rule", func(ctx context.Context) bool {
+		err := add(ctx, "another", true)
+		return err != nil && strings.Contains(err.Error(), "top.d/api.yaml is none of")
+	})
+	q := api.ScheduleChange{By: []string{"pat"}}
+	if _, err := api.ScheduleRemove.Ask(t.Context(), f.people["pat"], q); err == nil || !strings.Contains(err.Error(), "top.d/api.yaml") {
+		t.Errorf("pat removes all entries that pat made: %v", err)
+	}
+}
