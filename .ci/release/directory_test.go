@@ -188,6 +188,9 @@ func unzip(t *testing.T, program string, data []byte) (files map[string][]byte, 
 	return files, heads
 }
 
+// limits are the most bytes of the compressed contents of a package of Debian.
+var limits = map[string]int{"zester": 16_800_000, "zester-master": 13_300_000, "zester-peel": 4_600_000}
+
 // contents are what packages of each program have to contain besides it, with the modes.
 var contents = map[string]map[string]int64{
 	"zester": {
@@ -230,6 +233,9 @@ func checkDeb(t *testing.T, program, arch string) {
 	t.Helper()
 	name := fmt.Sprintf("%s_%s_%s.deb", program, *releaseVersion, arch)
 	parts := members(t, filepath.Join(*releaseDir, name))
+	if n := len(parts["data.tar.xz"]); n > limits[program] {
+		t.Errorf("%s has %d bytes compressed, want at most %d", name, n, limits[program])
+	}
 	control, _ := unzip(t, "gzip", parts["control.tar.gz"])
 	for _, want := range []string{"Package: " + program + "\n", "Version: " + *releaseVersion + "\n", "Architecture: " + arch + "\n"} {
 		if !strings.Contains(string(control["/control"]), want) {
