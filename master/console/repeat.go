@@ -7,6 +7,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/console/page"
 	"github.com/seed-c01c3da5/zester/master/console/view"
 	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/status"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -67,22 +68,47 @@ func retryJob(v *visit) (*shown, error) {
 	return newJob(v, d, nil)
 }
 
-// applyStates fills in a run of all states on the hosts that have a result of a state.
+// applyStates fills in a run on the hosts that have a result of a state: of the settings file that has the state, or
+// of all states where that file is not known or not the same on all hosts.
 func applyStates(v *visit) (*shown, error) {
 	r := status.StateResult{State: v.query("state"), Result: v.query("result"), Cause: v.query("cause")}
 	peels, err := view.StatePeels(v.r.Context(), v.ask, r)
 	if err != nil {
 		return nil, err
 	}
-	d := dispatch{
-		function: "state.highstate",
-		note:     "all states of these hosts run, not this one alone: a peel runs whole settings files, no part of one",
-	}
+	d := dispatch{function: "state.highstate", note: "all states of these hosts run"}
 	if r.State != "" {
 		d.reason = "put back " + r.State
+		if file, ref := fileOf(v, r.State, peels); ref != "" {
+			d.function, d.args = "state.apply", ref
+			d.note = "the states of " + file + " run, with what they require, and no others. " +
+				"The list of states shows the result after the next run of all states."
+		}
 	}
 	if d.target, err = named(peels, "differs so from Git now"); err != nil {
 		return nil, err
 	}
 	return newJob(v, d, nil)
+}
+
+// askedPeels is how many hosts are asked for the file of a state.
+const askedPeels = 10
+
+// fileOf returns the settings file that gives a state to peels, and its reference in arguments of functions. Both are
+// empty if the file is not known, or if the first peels have the state from several files.
+func fileOf(v *visit, state string, peels []target.PeelID) (file, ref string) {
+	for _, id := range peels[:min(askedPeels, len(peels))] {
+		q := api.BlameRequest{Peel: id, Entry: settings.StateOrigin + state}
+		origin := api.EntryShow.Extra(v.r.Context(), v.ask, q).Value
+		if origin == nil || file != "" && origin.File != file {
+			return "", ""
+		}
+		file = origin.File
+	}
+	name, below := strings.CutPrefix(file, "settings/")
+	name, isYAML := strings.CutSuffix(name, ".yaml")
+	if !below || !isYAML {
+		return "", ""
+	}
+	return file, strings.ReplaceAll(name, "/", ".")
 }
