@@ -19,7 +19,9 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/audit"
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/auth/token"
 	"github.com/seed-c01c3da5/zester/master/auth/user"
 	"github.com/seed-c01c3da5/zester/master/hold"
 	"github.com/seed-c01c3da5/zester/master/job"
@@ -531,6 +533,14 @@ func TestNobodyGetsRightsByAnAction(t *testing.T) {
 			t.Errorf("shown %+v", s)
 		}
 		// A master asks in the name of a token for a program with that token.
+		tokens, err := token.Open(t.Context(), b.js)
+		if err == nil {
+			_, hash := credential.NewSecret("ci")
+			_, err = tokens.Create(t.Context(), credential.TokenRequest{Name: "ci", Hash: hash, Scopes: []credential.Scope{credential.ScopeAdmin}}, "ann")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
 		master := person{b, grants.RoleMaster, "token:ci"}
 		b.conns["token:ci"] = b.bus.Conn(t, grants.RoleMaster, "m3")
 		_, err = master.approve(a.ID)
