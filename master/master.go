@@ -233,15 +233,29 @@ func (m *Master) run(ctx context.Context, open func(rest.Backend)) error {
 	return m.serve(ctx, nc, trust, info, open)
 }
 
-// own returns the credential of this master for its embedded server. It is signed again for every connection, with the
-// current keys.
+// own returns the credential of this master for its embedded server. It is signed again for a connection only if servers
+// no longer accept the last one: a program that has the keys, and hangs, would else end what it does not sign.
 func (m *Master) own(keys *keystore.Keys) (nats.Option, error) {
 	key, err := credential.MakeKey()
 	if err != nil {
 		return nil, err
 	}
-	return nats.UserJWT(func() (string, error) { return keys.Issue(grants.RoleMaster, m.o.ID, key.Public(), 0) },
-		key.Sign), nil
+	var mu sync.Mutex
+	last := ""
+	sign := func() (string, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		_, err := keys.Check(grants.RoleMaster, last)
+		if _, revoked := keys.Revoked(grants.RoleMaster)[key.Public()]; err == nil && !revoked {
+			return last, nil
+		}
+		token, err := keys.Issue(grants.RoleMaster, m.o.ID, key.Public(), 0)
+		if err == nil {
+			last = token
+		}
+		return token, err
+	}
+	return nats.UserJWT(sign, key.Sign), nil
 }
 
 // announce writes run.json, where the command line on this host finds the address of the bus.

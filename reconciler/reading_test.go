@@ -30,6 +30,7 @@ var askedOfSync = map[string][]any{
 		status.PeelsRequest{}, status.PeelsRequest{Cursor: "a"}, status.PeelsRequest{Peels: []target.PeelID{"db-01", "web-01"}},
 	},
 	"states": {status.PeelsRequest{}, status.PeelsRequest{Cursor: "a"}},
+	"commit": {status.CommitRequest{Revision: "0000"}},
 	"diff":   {status.DocumentRequest{Peel: "db-01"}, status.DocumentRequest{Peel: "web-01"}},
 }
 
@@ -102,7 +103,7 @@ func repliesOfSync(t *testing.T, hasDB bool) map[string]string {
 		}
 		for name, nc := range b.readers() {
 			for verb, requests := range askedOfSync {
-				if name == "limited" && verb == "diff" {
+				if name == "limited" && (verb == "diff" || verb == "commit") {
 					continue // the bus refuses it
 				}
 				for i, q := range requests {
@@ -156,8 +157,10 @@ func TestNobodyLearnsOfPeelsOutsideFromTheReconciler(t *testing.T) {
 			!strings.Contains(with[name+" status0"], `"peels":1`) {
 			t.Errorf("%s is not told of web-01: %s, %s, %s", name, with[name+" peels0"], with[name+" groups0"], with[name+" status0"])
 		}
-		if !strings.Contains(with[name+" plan0"], "about the whole fleet") {
-			t.Errorf("%s asks for the plan: %s", name, with[name+" plan0"])
+		for _, verb := range []string{"plan", "commit"} {
+			if isAsked := verb == "plan" || name != "limited"; isAsked && !strings.Contains(with[name+" "+verb+"0"], "about the whole fleet") {
+				t.Errorf("%s asks for the %s: %s", name, verb, with[name+" "+verb+"0"])
+			}
 		}
 	}
 }

@@ -96,7 +96,7 @@ func TestAnAssistantReadsTheFleetOverStdio(t *testing.T) {
 			t.Errorf("%s: %+v", tool.Name, tool)
 		}
 	}
-	if want := []string{"approvals", "audit_search", "blame", "coverage", "docs", "entries", "entry_file", "explain", "fleet_status", "job_get", "job_groups", "load", "next_fires", "peel_get", "plan_change", "problems", "propose_change", "sync_history", "why"}; !slices.Equal(names, want) {
+	if want := []string{"approvals", "audit_search", "blame", "coverage", "docs", "entries", "entry_file", "explain", "fleet_status", "job_get", "job_groups", "load", "next_fires", "peel_get", "plan_change", "problems", "propose_change", "sync_commit", "sync_history", "why"}; !slices.Equal(names, want) {
 		t.Errorf("the tools are %q", names)
 	}
 	for _, c := range []struct {

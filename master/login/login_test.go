@@ -280,8 +280,14 @@ func TestEndpointsThatDoNotAnswerWell(t *testing.T) {
 				t.Errorf("%s, %s: %+v, %v", path, what, person, err)
 			}
 			at.Fail(logintest.Faults{})
+			at.CloseClientConnections() // which ends the request that hangs
 			a, back = begin(t, p)
-			if _, err := p.Finish(t.Context(), a, back); err != nil {
+			_, err = p.Finish(t.Context(), a, back)
+			if f.Hang && errors.Is(err, login.ErrAway) { // it waited for the keys that the login before had asked for
+				a, back = begin(t, p)
+				_, err = p.Finish(t.Context(), a, back)
+			}
+			if err != nil {
 				t.Errorf("%s, %s, and then no more: %v", path, what, err)
 			}
 		}
