@@ -233,8 +233,9 @@ func (m *Master) run(ctx context.Context, open func(rest.Backend)) error {
 	return m.serve(ctx, nc, trust, info, open)
 }
 
-// own returns the credential of this master for its embedded server. It is signed again for a connection only if servers
-// no longer accept the last one, so that a program with the keys that hangs does not take the bus from its master.
+// own returns the credential of this master for its embedded server. It is signed again for a connection only if
+// servers no longer accept the last one, so that a program with the keys that hangs does not take the bus from its
+// master.
 func (m *Master) own(keys *keystore.Keys) (nats.Option, error) {
 	key, err := credential.MakeKey()
 	if err != nil {
