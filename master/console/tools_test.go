@@ -170,8 +170,8 @@ func connected(t *testing.T, by sdk.Transport) *sdk.ClientSession {
 	return session
 }
 
-// call calls a tool and returns its text.
-func call(t *testing.T, s *sdk.ClientSession, c toolCall) (text string, failed bool) {
+// callTool calls a tool and returns its text.
+func callTool(t *testing.T, s *sdk.ClientSession, c toolCall) (text string, failed bool) {
 	t.Helper()
 	r, err := s.CallTool(t.Context(), &sdk.CallToolParams{Name: c.tool, Arguments: c.args})
 	if err != nil {
@@ -248,7 +248,7 @@ func toolsOfPeople(t *testing.T, f *fleet, jid wire.JID) {
 		}
 		refused := 0
 		for _, c := range calls {
-			text, failed := call(t, session, c)
+			text, failed := callTool(t, session, c)
 			for verb, err := range asks.taken() {
 				tool := c.tool
 				if verb == "agent.record" {
@@ -325,8 +325,8 @@ func toolsOfTokens(t *testing.T, f *fleet, tokens map[string]string, jid wire.JI
 		its := f.overHTTP(t, token)
 		differ := 0
 		for _, c := range toolCalls(jid) {
-			want, _ := call(t, own, c)
-			got, _ := call(t, its, c)
+			want, _ := callTool(t, own, c)
+			got, _ := callTool(t, its, c)
 			if isRefused(got) != isRefused(want) {
 				t.Errorf("%s with the token of %s: %s\nand as %s: %s", c.tool, maker, got, maker, want)
 			}
@@ -350,7 +350,7 @@ func toolsOfTokens(t *testing.T, f *fleet, tokens map[string]string, jid wire.JI
 		}
 		session := f.overHTTP(t, text)
 		for _, c := range toolCalls(jid) {
-			got, _ := call(t, session, c)
+			got, _ := callTool(t, session, c)
 			has := slices.Contains(want, c.tool) || scope == credential.ScopeRead && !slices.Contains([]string{
 				"target_preview", "dispatch", "pause", "entry_file", "plan_change", "propose_change",
 			}, c.tool)
