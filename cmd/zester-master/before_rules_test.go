@@ -88,7 +88,7 @@ func (s *site) samePower() {
 		}
 		now, err := api.UserExplain.Ask(s.ctx(), c, q)
 		if err != nil && api.CodeOf(err) == api.CodeForbidden {
-			now, err = &api.Access{}, nil // who was revoked dispatches nothing
+			now, err = &api.Access{}, nil // a revoked person dispatches nothing
 		}
 		if err != nil {
 			s.t.Errorf("%s: %v", strings.TrimSpace(line), err)

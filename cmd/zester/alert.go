@@ -192,7 +192,8 @@ func (a *app) alertStatusText(s *api.AlertStatus) error {
 			clock(r.Again), problem, strconv.FormatUint(r.Refused, 10))
 	}
 	if len(t.rows) == 0 {
-		fmt.Fprintln(a.errOut, "no receivers: list chats, mailboxes or pagers under alerts.receivers in master.yaml")
+		fmt.Fprintln(a.errOut, "no receivers: list chats, mailboxes or pagers under alerts.receivers in master.yaml, "+
+			"and restart the masters")
 		return nil
 	}
 	fmt.Fprintln(a.out)
@@ -297,8 +298,8 @@ a test.`,
 		RunE: a.online(func(cmd *cobra.Command, client *api.Client, args []string) error {
 			r, err := api.AlertTest.Ask(cmd.Context(), client, api.ReceiverName{Name: args[0]})
 			if err != nil {
-				return hinted(err, api.CodeUnavailable,
-					"zester alert status shows the receivers; their addresses and secrets are in master.yaml")
+				const hint = "zester alert status shows the receivers; their addresses and secrets are in master.yaml"
+				return hinted(hinted(err, api.CodeUnavailable, hint), api.CodeNotFound, hint)
 			}
 			return a.print(r, []string{r.Name}, func() error {
 				_, err := fmt.Fprintf(a.out, "%s has taken the test message\n", r.Name)

@@ -258,7 +258,7 @@ func failureOf(err error) *failure {
 		f.hint = "is the master running? --url and --data-dir say where to find it"
 	}
 	if err := f.err; err != nil && strings.Contains(err.Error(), "has no permission to see secrets") {
-		f.hint = "zester auth user add NAME --secrets makes a user who may see them; " +
+		f.hint = "zester auth user add NAME --secrets makes a user who may see them, with --creds NAME.creds; " +
 			"local, the user of a master's host, cannot"
 	}
 	if bus, ok := errors.AsType[*dial.BusError](err); ok && bus.Hint != "" {

@@ -116,7 +116,7 @@ func filesOfHeldActions(t *testing.T, f *fleet) {
 	})
 	for _, c := range []struct{ first, second, entry, text string }{
 		{"pat", "ann", "secret", "denies schedule.remove of settings/web/secret.yaml"},
-		{"ann", "pat", "secret", ""}, // who may approve nothing
+		{"ann", "pat", "secret", ""}, // pat approves nothing
 		{"deb", "ann", "web", "denies schedule.remove of settings/web/cron.yaml"},
 		{"ann", "deb", "web", "denies schedule.remove of settings/web/cron.yaml"},
 		{"pat", "ann", "all", "settings/all.yaml is none of"},

@@ -455,7 +455,7 @@ func answers(c *conversion) error {
 	return nil
 }
 
-// What names of files and settings files, and those of states, cannot have.
+// Characters that names of files, settings files and states cannot have.
 var (
 	notInNames = regexp.MustCompile(`[^A-Za-z0-9_.-]+`)
 	notInIDs   = regexp.MustCompile(`[^A-Za-z0-9_./@+ -]+`)

@@ -90,7 +90,7 @@ func (r *Rule) showsSome() bool {
 	return r.Target != "" && len(r.Functions) == 0 && len(r.Arguments) == 0 && slices.Contains(r.Verbs, Read)
 }
 
-// On says what a request is about. It is empty for all verbs but [Dispatch] and those of [OfFile].
+// On says what a request is about: a job for [Dispatch], a file for the verbs of [OfFile], and nothing for others.
 type On struct {
 	// Path is the file of the config repo that the request changes or shows. If empty, the question is whether any file
 	// at all may be allowed.

@@ -192,7 +192,7 @@ func provenance(hops []hop) templ.Component {
 	})
 }
 
-// hopsOf is the way of a commit; p is the problem that followed it, nil if there is none.
+// hopsOf returns the steps from a commit to what it changed. p is the problem that followed it, or nil.
 func hopsOf(a *status.Attempt, p *api.Problem) []hop {
 	at := "/commits/" + url.PathEscape(string(a.Commit))
 	hops := []hop{
@@ -243,7 +243,7 @@ func peelsOfProblem(p *api.Problem) string {
 	return problemHref(p)
 }
 
-// wayOfNow is the way of the suspect; without one, that of the newest commit.
+// wayOfNow returns the steps from the suspect commit, or from the newest if none is suspected.
 func wayOfNow(v *view.Now) []hop {
 	if v.History.Value == nil {
 		return nil
