@@ -70,8 +70,8 @@ within the limits. Nobody may otherwise.`,
 				}
 				creds, u, err := client.UserAdd(cmd.Context(), q)
 				if err != nil {
-					return hinted(err, api.CodeConflict,
-						"--again issues another credential to a person who was not revoked; else choose another name")
+					return hinted(err, api.CodeConflict, "if it is the same person, who was not revoked: zester auth "+
+						"user add "+q.Name+" --again; else choose another name")
 				}
 				if err := endCredential(out, append(creds, roots...)); err != nil {
 					return err

@@ -199,9 +199,18 @@ func (h *Hosts) Enroll(ctx context.Context, q Request) (token string, e *credent
 	return "", &r, fmt.Errorf("%w: %s", ErrRejected, r.State)
 }
 
-// accept makes a pending peel one of the fleet and issues its credential. If the peel waits with another key, nothing
-// is changed.
+// accept makes a pending peel one of the fleet and issues its credential.
 func (h *Hosts) accept(ctx context.Context, id target.PeelID, public, by string) (string, *credential.Enrolled, error) {
+	r, err := h.Approve(ctx, id, public, by)
+	if err != nil {
+		return "", nil, err
+	}
+	return h.issuePeel(ctx, r)
+}
+
+// Approve makes a peel that waits with this key one of the fleet. If it waits with another key, nothing is changed. The
+// credential is signed when the peel asks for it, so that the approval does not depend on who has the keys.
+func (h *Hosts) Approve(ctx context.Context, id target.PeelID, public, by string) (*credential.Enrolled, error) {
 	r, err := h.changePeel(ctx, id, func(r *credential.Enrolled) error {
 		switch {
 		case r.ID != id || r.State != credential.Pending:
@@ -210,12 +219,10 @@ func (h *Hosts) accept(ctx context.Context, id target.PeelID, public, by string)
 			return fmt.Errorf("%w: %s waits with the key %s", ErrConflict, id, r.Public)
 		}
 		r.Enter(credential.Accepted, by)
+		r.Expires = time.Now().UTC().Add(PeelLife)
 		return h.register(id, public)
 	})
-	if err != nil {
-		return "", nil, err
-	}
-	return h.issuePeel(ctx, &r)
+	return &r, err
 }
 
 // issuePeel signs a credential; when it ends is in the record first, because a revocation is remembered for so long.
@@ -272,12 +279,6 @@ func (h *Hosts) Get(ctx context.Context, id target.PeelID) (*credential.Enrolled
 		err = bucket.ErrAbsent // another ID of the same wire form
 	}
 	return &e, err
-}
-
-// Approve accepts a peel that waits with this key.
-func (h *Hosts) Approve(ctx context.Context, id target.PeelID, public, by string) (*credential.Enrolled, error) {
-	_, e, err := h.accept(ctx, id, public, by)
-	return e, err
 }
 
 // Reject rejects a waiting peel. Its key stays rejected until a request with another key; then it waits again.

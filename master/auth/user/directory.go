@@ -96,8 +96,11 @@ func (d *Directory) Add(ctx context.Context, q credential.UserRequest,
 	case err != nil:
 		return "", nil, err
 	}
-	token, err = d.Keys.Issue(r.Role, q.Name, q.Public, q.TTL)
-	return token, &r, err
+	if token, err = d.Keys.Issue(r.Role, q.Name, q.Public, q.TTL); err != nil {
+		return "", nil, fmt.Errorf("%w; the record of %s is kept: zester auth user add %s --again makes the "+
+			"credential once this is mended", err, q.Name, q.Name)
+	}
+	return token, &r, nil
 }
 
 // create stores a new person, first in the bucket, because [Directory.Publish] fills it from the register.
