@@ -2,6 +2,7 @@ package bucket
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 )
@@ -14,7 +15,7 @@ type CachedRecords[T any] struct {
 	Records[T]
 
 	mu     sync.Mutex
-	read   map[string]cachedReading[T] // by name; none that the bucket does not hold
+	read   map[string]cachedReading[T] // by name; that the bucket holds none is noted by RecentOrZero alone
 	forgot time.Time                   // only later readings are remembered
 }
 
@@ -30,6 +31,16 @@ func NewCachedRecords[T any](b Records[T]) *CachedRecords[T] {
 
 // Recent returns a record as it was at most 400 ms ago. Errors are those of [Records.Get] and are not remembered.
 func (c *CachedRecords[T]) Recent(ctx context.Context, name string) (T, error) {
+	return c.recent(ctx, name, false)
+}
+
+// RecentOrZero is [CachedRecords.Recent], but the zero value stands for a record that the bucket does not hold, and is
+// remembered as long. Call it with names that no request has chosen, because all are remembered.
+func (c *CachedRecords[T]) RecentOrZero(ctx context.Context, name string) (T, error) {
+	return c.recent(ctx, name, true)
+}
+
+func (c *CachedRecords[T]) recent(ctx context.Context, name string, orZero bool) (T, error) {
 	now := time.Now()
 	c.mu.Lock()
 	seen, ok := c.read[name]
@@ -38,6 +49,9 @@ func (c *CachedRecords[T]) Recent(ctx context.Context, name string) (T, error) {
 		return seen.record, nil
 	}
 	r, _, err := c.Get(ctx, name)
+	if orZero && errors.Is(err, ErrAbsent) {
+		err = nil
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err != nil {

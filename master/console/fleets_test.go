@@ -4,10 +4,13 @@ package console_test
 
 import (
 	"context"
+	"flag"
+	"fmt"
 	"io"
 	"net"
 	"net/url"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -91,10 +94,11 @@ func (w *walk) well() {
 	w.until(`document.querySelector("[data-testid=verdict]")?.dataset.state === "ok"`)
 }
 
-// byHand has somebody edit a file that Git describes.
-func byHand(t *testing.T, c chrome) {
-	path := filepath.Join(t.TempDir(), "motd")
-	f := newFleetOf(t, fstest.MapFS{
+// edited is a fleet on which somebody has edited a file that Git describes.
+func edited(t *testing.T) (f *fleet, path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "motd")
+	f = newFleetOf(t, fstest.MapFS{
 		"top.yaml": {Data: []byte("base:\n  '*': [all]\n")},
 		"settings/all.yaml": {Data: []byte("states:\n  motd: {file.managed: {path: " + path + ", content: \"ours\\n\", makedirs: true}}\n" +
 			"schedule:\n  drift: {module: state.highstate, args: {test: true}, interval: 3s, return_job: failures}\n")},
@@ -107,7 +111,11 @@ func byHand(t *testing.T, c chrome) {
 		t.Fatal(err)
 	}
 	f.hasStates(t, status.HostDrifted)
+	return f, path
+}
 
+func byHand(t *testing.T, c chrome) {
+	f, path := edited(t)
 	w := night(t, c, f, "late")
 	w.says("h1", "1 host was changed by hand")
 	w.says("[data-testid=problem-cause]", "A hand, not a commit")
@@ -149,11 +157,12 @@ func (f *fleet) hasStates(t *testing.T, want status.HostState) {
 	})
 }
 
-// cutOff cuts the cable between two hosts and the bus.
-func cutOff(t *testing.T, c chrome) {
-	f := newFleetOf(t, repo, "web-01", "harbor-01", "harbor-02")
+// split is a fleet with a cut cable between two hosts and the bus.
+func split(t *testing.T) (f *fleet, site *cable) {
+	t.Helper()
+	f = newFleetOf(t, repo, "web-01", "harbor-01", "harbor-02")
 	f.repo = f.work.Dir()
-	site := newCable(t)
+	site = newCable(t)
 	f.dial["harbor-01"], f.dial["harbor-02"] = site.url(), site.url()
 	f.plug = site.plug
 	f.start(t)
@@ -163,7 +172,11 @@ func cutOff(t *testing.T, c chrome) {
 	})
 	site.cut()
 	f.problems(t, "two silent peels", func(p *api.Problems) bool { return p.By[verdict.NotReporting] == 2 })
+	return f, site
+}
 
+func cutOff(t *testing.T, c chrome) {
+	f, site := split(t)
 	w := night(t, c, f, "late")
 	w.says("h1", "2 peels do not report")
 	w.says("[data-testid=problem-cause]", "No commit explains it")
@@ -189,12 +202,13 @@ func (f *fleet) problems(t *testing.T, what string, ok func(*api.Problems) bool)
 	})
 }
 
-// badCommit has a commit pass its first wave, and fail on the hosts of the second.
-func badCommit(t *testing.T, c chrome) {
+// spoiled is a fleet on which a commit has passed its first wave, and fails on the hosts of the second.
+func spoiled(t *testing.T) (f *fleet, good, bad string) {
+	t.Helper()
 	entry := func(text string) *fstest.MapFile {
 		return &fstest.MapFile{Data: []byte("schedule:\n  price: {module: cmd.run, args: {command: " + text + "}, interval: 1s, return_job: true}\n")}
 	}
-	f := newFleetOf(t, fstest.MapFS{
+	f = newFleetOf(t, fstest.MapFS{
 		"top.yaml":           {Data: []byte("base:\n  'web-*': [web]\n  'shop-*': [shop]\n")},
 		"zester.yaml":        {Data: []byte("waves: [{name: canary, peels: 'web-*'}, {name: shops, peels: 100%, max_failures: 2, soak: 1h}]\n")},
 		"settings/web.yaml":  entry("'true'"),
@@ -202,9 +216,9 @@ func badCommit(t *testing.T, c chrome) {
 	}, "web-01", "shop-01", "shop-02")
 	f.repo = f.work.Dir()
 	f.start(t)
-	good := f.inForce(t)
+	good = f.inForce(t)
 	f.problems(t, "no problem", func(p *api.Problems) bool { return p.Well == 3 })
-	bad, err := f.work.Commit("Read the new price list", map[string][]byte{
+	commit, err := f.work.Commit("Read the new price list", map[string][]byte{
 		"settings/web.yaml": entry("'true # new list'").Data, "settings/shop.yaml": entry("'exit 4 # new list'").Data,
 	}, ada)
 	if err != nil {
@@ -219,12 +233,16 @@ func badCommit(t *testing.T, c chrome) {
 		s, err := api.SyncStatus.Ask(ctx, f.local, api.None{})
 		return err == nil && s.Rollout != nil && len(s.Rollout.Steps) == 2 && s.Rollout.Steps[1].Failing == 2
 	})
+	return f, good, commit.String()
+}
 
+func badCommit(t *testing.T, c chrome) {
+	f, good, bad := spoiled(t)
 	w := night(t, c, f, "fail")
 	w.says("h1", "price fails on 2 peels")
-	w.says("h1", "and commit "+bad.String()[:7]+" is the")
+	w.says("h1", "and commit "+bad[:7]+" is the")
 	w.click("[data-testid=suspect]", "commit")
-	w.says("h1", bad.String()[:7]+" goes out: wave 2 of 2")
+	w.says("h1", bad[:7]+" goes out: wave 2 of 2")
 	w.says("[data-part=waves]", "2 of at most 2 failures")
 	w.says("[data-part=problems]", "price fails on 2 peels")
 	w.says("[data-part=problems]", "exit status 4")
@@ -240,6 +258,35 @@ func badCommit(t *testing.T, c chrome) {
 	w.open("/")
 	w.says("h1", "The newest commit waits for a person")
 	w.picture("night-after-the-way-back")
+}
+
+var stranger = flag.String("console.stranger", "", "folder for links to three fleets in trouble, which run until the test is interrupted")
+
+// TestAStrangerLooks keeps the three fleets running for somebody who has never seen the pages. Each file of the folder is
+// a link that logs in as an operator, which is new twice a minute because its code is valid for a minute.
+func TestAStrangerLooks(t *testing.T) {
+	if *stranger == "" {
+		t.Skip("-console.stranger names no folder")
+	}
+	first, _, _ := spoiled(t)
+	second, _ := split(t)
+	third, _ := edited(t)
+	ctx, stop := signal.NotifyContext(t.Context(), os.Interrupt)
+	defer stop()
+	for {
+		for i, f := range []*fleet{first, second, third} {
+			link := "https://" + f.address + "/login#" + f.code(t, f.people["ann"]).Code + "\n"
+			file := filepath.Join(*stranger, fmt.Sprintf("fleet-%d", i+1))
+			if err := os.WriteFile(file, []byte(link), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(30 * time.Second):
+		}
+	}
 }
 
 // inForce returns the commit in force.

@@ -5,13 +5,15 @@ package console_test
 import (
 	"bufio"
 	"context"
+	"encoding/json"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/url"
+	"os"
+	"os/exec"
 	"runtime"
-	"strings"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -20,29 +22,201 @@ import (
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 )
 
-// fetch asks for parts of a page, as the script of a page does.
-func (b *browser) fetch(ctx context.Context, path string) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+b.f.address+path, nil)
-	if err != nil {
-		return
+// measured is for how long the use of the processor is measured.
+const measured = 20 * time.Second
+
+// viewers is what the process that has the browsers is told.
+type viewers struct {
+	Address, CA string
+	Cookies     []string // of sessions, each of which has perSession browsers
+}
+
+// Browsers of the test of what they cost: as many as one master lets in.
+const (
+	people     = 5
+	sessions   = 20 // of a person
+	perSession = 4
+	browsers   = people * sessions * perSession
+)
+
+// lookOn names the variable by which the test binary is told to be the process that has the browsers.
+const lookOn = "ZESTER_TEST_LOOK_ON"
+
+// TestLookOn is the process that has the browsers. Each has a connection of HTTP/2, follows the events of its master and
+// fetches parts of Now after each. For each line that it reads it prints how many events and parts have come.
+func TestLookOn(t *testing.T) {
+	if os.Getenv(lookOn) == "" {
+		t.Skip("it is a process of TestBrowsersAreCheap")
 	}
-	r.Header.Set("Accept", "text/html")
-	if resp, err := b.client.Do(r); err == nil {
-		_, _ = io.Copy(io.Discard, resp.Body)
-		_ = resp.Body.Close()
+	lines := bufio.NewScanner(os.Stdin)
+	lines.Buffer(nil, 1<<20)
+	var o viewers
+	if !lines.Scan() || json.Unmarshal(lines.Bytes(), &o) != nil {
+		t.Fatal("no order")
+	}
+	var events, parts atomic.Int64
+	for i, cookie := range o.Cookies {
+		for range perSession {
+			client := natstest.HTTPS(t, o.CA)
+			dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 1, byte(i+1))}} // an address has few connections
+			transport := client.Transport.(*http.Transport)
+			transport.DialContext, transport.ForceAttemptHTTP2 = dialer.DialContext, true
+			b := viewer{client, "https://" + o.Address, cookie}
+			due := make(chan struct{}, 1)
+			go b.listen(t, &events, due)
+			go b.refresh(t, &parts, due)
+		}
+	}
+	for lines.Scan() {
+		fmt.Println(events.Load(), parts.Load())
+	}
+	os.Exit(0) // with all streams
+}
+
+// A viewer is a browser of a session.
+type viewer struct {
+	client *http.Client
+	origin string
+	cookie string
+}
+
+// listen follows the events.
+func (b viewer) listen(t *testing.T, events *atomic.Int64, due chan<- struct{}) {
+	stream := b.get(t, "/events")
+	defer stream.Close()
+	for lines := bufio.NewScanner(stream); lines.Scan(); {
+		if lines.Text() != "event: parts" {
+			continue
+		}
+		events.Add(1)
+		select {
+		case due <- struct{}{}:
+		default:
+		}
 	}
 }
 
-// TestBrowsersAreCheap has 400 streams of 100 sessions on one master, in one process with the clients that read them and
-// fetch four parts after each event. It logs what a second costs with and without them.
+// refresh fetches parts once they are due, at most each 2 s as the script of the pages does.
+func (b viewer) refresh(t *testing.T, parts *atomic.Int64, due <-chan struct{}) {
+	for range due {
+		text := b.get(t, "/?part=title,verdict,audit,nav")
+		_, _ = io.Copy(io.Discard, text)
+		_ = text.Close()
+		parts.Add(1)
+		<-time.After(2 * time.Second)
+	}
+}
+
+func (b viewer) get(t *testing.T, path string) io.ReadCloser {
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, b.origin+path, nil)
+	if err != nil {
+		panic(err)
+	}
+	r.Header.Set("Accept", "text/html")
+	r.Header.Set("Cookie", "__Host-zester="+b.cookie)
+	resp, err := b.client.Do(r)
+	if err != nil {
+		panic(err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		panic(path + ": " + resp.Status)
+	}
+	return resp.Body
+}
+
+// onlookers are the process that has the browsers.
+type onlookers struct {
+	t   *testing.T
+	in  io.Writer
+	out *bufio.Scanner
+}
+
+// lookOn starts the process, which ends with the test.
+func (f *fleet) lookOn(t *testing.T, cookies []string) onlookers {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	process := exec.Command(self, "-test.run", "^TestLookOn$")
+	process.Env = append(os.Environ(), lookOn+"=1")
+	process.Stderr = os.Stderr
+	in, err := process.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := process.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := process.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = in.Close(); _ = process.Wait() })
+	if err := json.NewEncoder(in).Encode(viewers{f.address, f.ca(), cookies}); err != nil {
+		t.Fatal(err)
+	}
+	return onlookers{t, in, bufio.NewScanner(out)}
+}
+
+// count returns how many events and parts have come.
+func (l onlookers) count() (events, parts int) {
+	l.t.Helper()
+	if _, err := fmt.Fprintln(l.in); err != nil {
+		l.t.Fatal(err)
+	}
+	if !l.out.Scan() {
+		l.t.Fatal("the process that has the browsers has ended")
+	}
+	if _, err := fmt.Sscan(l.out.Text(), &events, &parts); err != nil {
+		l.t.Fatalf("%q: %v", l.out.Text(), err)
+	}
+	return events, parts
+}
+
+// calm returns how much of a core this process uses while no event comes. A fleet that has just begun has some.
+func (l onlookers) calm() float64 {
+	l.t.Helper()
+	for range 6 {
+		before, _ := l.count()
+		used := spent(l.t, measured, nil)
+		if now, _ := l.count(); now == before {
+			return used
+		}
+	}
+	l.t.Fatal("events come although nothing changes")
+	return 0
+}
+
+// TestBrowsersAreCheap measures what 400 browsers cost their master that look at Now: while nothing changes, and while
+// something changes each 2 s, which each browser hears and fetches four parts after. They are in a process of their own.
 func TestBrowsersAreCheap(t *testing.T) {
 	f := theFleet(t)
-	const people, sessions, each = 5, 20, 4
-	names := []string{"u1", "u2", "u3", "u4", "u5"}[:people]
-	var all []*browser
-	for _, name := range names {
+	cookies := f.manyLogins(t)
+	alone, memory := spent(t, measured, nil), heap()
+
+	l := f.lookOn(t, cookies)
+	f.until(t, "the first parts of each browser", func(context.Context) bool { _, parts := l.count(); return parts >= browsers })
+	rest := l.calm()
+	began, beganParts := l.count()
+	busy := spent(t, measured, func() { f.order(t, api.SyncNow) })
+	ended, endedParts := l.count()
+	kib := (heap() - memory) / browsers >> 10
+	t.Logf("%d browsers: %.1f %% of a core without them, %.1f %% at rest, %.1f %% with an event each 2 s (%d events, %d requests); %d KiB each",
+		browsers, alone, rest, busy, ended-began, endedParts-beganParts, kib)
+	if got := ended - began; got < browsers*4 {
+		t.Errorf("%d events came", got)
+	}
+}
+
+// manyLogins returns the cookies of as many sessions as the browsers need.
+func (f *fleet) manyLogins(t *testing.T) (cookies []string) {
+	t.Helper()
+	for i := range people {
+		name := fmt.Sprintf("u%d", i)
 		creds, _, err := f.local.UserAdd(t.Context(), credential.UserRequest{Name: name, Role: grants.RoleAuditor})
 		if err != nil {
 			t.Fatal(err)
@@ -50,48 +224,21 @@ func TestBrowsersAreCheap(t *testing.T) {
 		f.people[name] = f.connect(t, creds)
 		for range sessions {
 			b := f.browse(t)
-			dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 1, byte(len(all)+1))}} // an address has few connections
+			dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 1, byte(len(cookies)+1))}} // an address has few logins
 			b.client.Transport.(*http.Transport).DialContext = dialer.DialContext
-			if got := b.post("/login", url.Values{"code": {f.code(t, f.people[name]).Code}}); got.status != http.StatusSeeOther {
+			got := b.post("/login", url.Values{"code": {f.code(t, f.people[name]).Code}})
+			if got.status != http.StatusSeeOther {
 				t.Fatalf("the login of %s: %d", name, got.status)
 			}
-			all = append(all, b)
-		}
-	}
-	alone, memory := spent(t, 5*time.Second, nil), heap()
-
-	ctx, cancel := context.WithCancel(t.Context())
-	var wait sync.WaitGroup
-	defer wait.Wait()
-	defer cancel()
-	var events atomic.Int64
-	for _, b := range all {
-		for range each {
-			resp := b.listen()
-			if resp.StatusCode != http.StatusOK {
-				t.Fatalf("a stream: %s", resp.Status)
+			cookie, err := http.ParseSetCookie(got.header.Get("Set-Cookie"))
+			if err != nil {
+				t.Fatal(err)
 			}
-			wait.Go(func() {
-				defer context.AfterFunc(ctx, func() { _ = resp.Body.Close() })()
-				for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
-					if strings.HasPrefix(lines.Text(), "event: parts") {
-						events.Add(1)
-						b.fetch(ctx, "/?part=title,verdict,audit,nav")
-					}
-				}
-			})
+			cookies = append(cookies, cookie.Value)
+			b.client.CloseIdleConnections()
 		}
 	}
-	f.until(t, "the first event of each stream", func(context.Context) bool { return events.Load() >= people*sessions*each })
-	spent(t, 4*time.Second, nil) // what begins with the first stream is over
-	quiet := spent(t, 5*time.Second, nil)
-	before := events.Load()
-	busy := spent(t, 6*time.Second, func() { f.order(t, api.SyncNow) })
-	t.Logf("%d streams: %.1f %% of a core alone, %.1f %% with streams, %.1f %% with an event each 2 s (%d events); %d KiB a stream with its client",
-		people*sessions*each, alone, quiet, busy, events.Load()-before, (heap()-memory)/(people*sessions*each)>>10)
-	if got := events.Load() - before; got < people*sessions*each {
-		t.Errorf("%d events came", got)
-	}
+	return cookies
 }
 
 // spent returns how much of a core this process used, in percent, while something is done each 2 s.
