@@ -139,10 +139,16 @@ func readSalt(files []string, f saltFlags) (movein.SaltInput, error) {
 	}
 	in := movein.SaltInput{Hosts: hosts, Target: f.target, Now: time.Now()}
 	for _, dir := range f.roots {
-		in.Roots = append(in.Roots, os.DirFS(dir))
+		root, err := movein.OpenRoot(dir)
+		if err != nil {
+			return in, fmt.Errorf("cannot read --roots: %w", err)
+		}
+		in.Roots = append(in.Roots, root)
 	}
 	if f.pushedFiles != "" {
-		in.Pushed = os.DirFS(f.pushedFiles)
+		if in.Pushed, err = movein.OpenRoot(f.pushedFiles); err != nil {
+			return in, fmt.Errorf("cannot read --pushed: %w", err)
+		}
 	}
 	return in, nil
 }

@@ -24,8 +24,9 @@ type attempt struct {
 // convert returns the states of the declarations of a host.
 func (n *naming) convert(h *Minion, src *sources, report *tally) ([][]made, error) {
 	all := make([]attempt, len(h.Low))
+	late := lateListens(h)
 	for at := range h.Low {
-		all[at] = n.attempt(h, at, src)
+		all[at] = n.attempt(h, at, src, late[at])
 	}
 	if err := refuseTwins(all); err != nil {
 		return nil, fmt.Errorf("host %s: %w", h.ID, err)
@@ -98,7 +99,8 @@ func identity(d Declaration) string {
 	return string(text)
 }
 
-func (n *naming) attempt(h *Minion, at int, src *sources) attempt {
+// attempt converts a declaration. If it is late, what it listens to needs it, and it reacts in a state of its own.
+func (n *naming) attempt(h *Minion, at int, src *sources, isLate bool) attempt {
 	d := h.Low[at]
 	r, ok := rules[d.Function()]
 	if !ok {
@@ -113,6 +115,10 @@ func (n *naming) attempt(h *Minion, at int, src *sources) attempt {
 	}
 	if r.main != "" {
 		c.args[r.main] = d.Name
+	}
+	var listens any
+	if isLate {
+		listens, _ = c.take("listen")
 	}
 	fields, err := n.fieldsOf(c, at)
 	if err == nil && r.before != nil {
@@ -132,6 +138,9 @@ func (n *naming) attempt(h *Minion, at int, src *sources) attempt {
 		return attempt{states: []made{disabled(n.of(h, at)[0], d, "", src.hidden)}, notes: c.notes}
 	}
 	states := c.states(r.function, n.of(h, at), fields)
+	if isLate {
+		states = append(states, n.reaction(c, at, states[0], listens)...)
+	}
 	for i := range states {
 		if err := states[i].hide(src.hidden); err != nil {
 			return attempt{err: err}

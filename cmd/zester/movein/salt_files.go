@@ -49,6 +49,7 @@ func (s *sources) find(value any) (name string, text []byte, err error) {
 	if !ok {
 		return "", nil, refuse("argument source: a value of another form")
 	}
+	missing := "a file that is not below --roots"
 	for _, name := range names {
 		local, ok := strings.CutPrefix(name, "salt://")
 		if !ok {
@@ -57,20 +58,30 @@ func (s *sources) find(value any) (name string, text []byte, err error) {
 		local, _, _ = strings.Cut(local, "?")
 		local = path.Clean(strings.TrimPrefix(local, "|"))
 		for _, root := range s.roots {
-			text, err := fs.ReadFile(root, local)
+			info, err := fs.Stat(root, local)
 			switch {
+			case errors.Is(err, errLeadsOut):
+				missing = leadsOut
+				continue
 			case errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid):
+				continue
 			case err != nil:
 				return "", nil, err
-			case len(text) > maxFile:
+			case info.IsDir():
+				return "", nil, refuse("argument source: a directory, where one file is wanted")
+			case info.Size() > maxFile:
 				return "", nil, refuse("argument source: a file of more than 8 MiB")
-			default:
-				return local, text, nil
 			}
+			text, err := fs.ReadFile(root, local)
+			return local, text, err
 		}
 	}
-	return "", nil, refuse("argument source: a file that is not below --roots")
+	return "", nil, refuse("argument source: %s", missing)
 }
+
+// leadsOut is the reason why a source is not read.
+const leadsOut = "a link that leads out of --roots: give the directory that it leads to as one more --roots, " +
+	"or copy the file in the place of the link"
 
 // copyFile copies a file of Salt into the repo and returns its path there.
 func (c *conversion) copyFile(value any) (string, error) {
@@ -289,6 +300,7 @@ func recurse(c *conversion) error {
 		return refuse("argument source: not one directory of salt://")
 	}
 	_, isTemplate := c.take("template")
+	keepsLinks := c.left["keep_symlinks"] == true
 	for _, name := range []string{"include_empty", "keep_symlinks", "force_symlinks"} {
 		delete(c.left, name)
 	}
@@ -306,9 +318,12 @@ func recurse(c *conversion) error {
 	found := false
 	all := map[string][]byte{}
 	for _, root := range slices.Backward(c.source.roots) { // the first root wins
-		files, err := directoryOf(root, dir)
+		files, err := directoryOf(root, dir, keepsLinks)
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid) {
 			continue
+		}
+		if errors.Is(err, errLeadsOut) {
+			return refuse("argument source: %s", leadsOut)
 		}
 		if err != nil {
 			return err
@@ -331,16 +346,23 @@ func recurse(c *conversion) error {
 	return nil
 }
 
-// directoryOf returns the files below a directory.
-func directoryOf(root fs.FS, dir string) (map[string][]byte, error) {
+// directoryOf returns the files below a directory. A link to a file is the file, unless links are kept.
+func directoryOf(root fs.FS, dir string, keepsLinks bool) (map[string][]byte, error) {
 	files := map[string][]byte{}
 	size := 0
 	err := fs.WalkDir(root, dir, func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		if !d.Type().IsRegular() {
-			return refuse("argument source: a directory with links")
+		if !d.Type().IsRegular() && keepsLinks {
+			return refuse("argument keep_symlinks: a directory with links: give each as file.symlink")
+		}
+		info, err := fs.Stat(root, name)
+		if err != nil {
+			return err
+		}
+		if info.IsDir() {
+			return refuse("argument source: a directory with a link to another one: copy it in the place of the link")
 		}
 		text, err := fs.ReadFile(root, name)
 		files[name] = text

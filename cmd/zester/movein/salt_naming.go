@@ -16,12 +16,13 @@ type place struct {
 // A naming gives declarations their names. A declaration has the same names on all hosts. An ID is often a command, so
 // that names have no secrets only because the IDs are masked.
 type naming struct {
+	taken  map[string]bool
 	names  map[place]string
 	places map[*Minion][]place
 }
 
 func newNaming(hosts []Minion, hidden secrets) *naming {
-	n := &naming{names: map[place]string{}, places: map[*Minion][]place{}}
+	n := &naming{taken: map[string]bool{}, names: map[place]string{}, places: map[*Minion][]place{}}
 	modules := map[string]map[string]bool{} // of each ID
 	for i := range hosts {
 		h := &hosts[i]
@@ -37,7 +38,6 @@ func newNaming(hosts []Minion, hidden secrets) *naming {
 			modules[d.ID][d.State] = true
 		}
 	}
-	taken := map[string]bool{}
 	for i := range hosts {
 		for _, p := range n.places[&hosts[i]] {
 			if n.names[p] != "" {
@@ -47,7 +47,7 @@ func newNaming(hosts []Minion, hidden secrets) *naming {
 			if len(modules[p.id]) > 1 {
 				name += "-" + p.module
 			}
-			n.names[p] = claim(strings.TrimRight(name[:min(len(name), 200)], " "), taken)
+			n.names[p] = claim(strings.TrimRight(name[:min(len(name), 200)], " "), n.taken)
 		}
 	}
 	return n

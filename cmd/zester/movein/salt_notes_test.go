@@ -3,6 +3,8 @@ package movein
 import (
 	"strings"
 	"testing"
+
+	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 // Arguments that change less here than in Salt have a note, unless their value makes no difference.
@@ -99,6 +101,32 @@ func TestRequisitesOfOthers(t *testing.T) {
 	for _, want := range []string{
 		"  a:\n    cmd.run: {}\n  b:\n    cmd.run: {}\n    require:\n      - a\n  c:\n    cmd.run: {}\n    require:\n      - b\n      - a\n",
 		"# not converted: argument watch_in\n",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("there is no %q in\n%s", want, text)
+		}
+	}
+}
+
+// A service may listen to a file that needs it: Salt restarts it at the end of the run. Here a second state of the
+// service does, and masters take the repo.
+func TestWhatListensToWhatNeedsItIsNoCycle(t *testing.T) {
+	t.Parallel()
+	r, err := Salt(SaltInput{Hosts: []Minion{low(t, `[
+		{"__sls__": "s", "__id__": "app", "name": "app", "state": "service", "fun": "running", "listen": [{"file": "/etc/app"}, {"file": "/etc/b"}]},
+		{"__sls__": "s", "__id__": "step", "name": "step", "state": "cmd", "fun": "run", "require": [{"service": "app"}], "listen": [{"file": "/etc/app"}]},
+		{"__sls__": "s", "__id__": "/etc/app", "name": "/etc/app", "state": "file", "fun": "managed", "contents": "a", "require": [{"cmd": "step"}]},
+		{"__sls__": "s", "__id__": "/etc/b", "name": "/etc/b", "state": "file", "fun": "managed", "contents": "b"},
+		{"__sls__": "s", "__id__": "web", "name": "web", "state": "service", "fun": "running", "listen": [{"file": "/etc/b"}]}]`)}})
+	if err != nil || len(r.Refused) > 0 {
+		t.Fatal(err, r.Refused)
+	}
+	compiles(t, r, map[target.PeelID]target.Facts{"h": {}})
+	text := string(r.Files["settings/s.yaml"])
+	for _, want := range []string{
+		"  app:\n    service.running: {}\n  app-listen:\n    service.running:\n      name: app\n    watch:\n      - /etc/app\n      - /etc/b\n",
+		"  step:\n    cmd.run: {}\n    require:\n      - app\n  step-listen:\n    cmd.run:\n      command: step\n    onchanges:\n      - /etc/app\n",
+		"  web:\n    service.running: {}\n    watch:\n      - /etc/b\n",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("there is no %q in\n%s", want, text)

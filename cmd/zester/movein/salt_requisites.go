@@ -2,6 +2,7 @@ package movein
 
 import (
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strconv"
@@ -47,6 +48,74 @@ func turnAround(low []Declaration) {
 			}
 		}
 	}
+}
+
+// lateListens returns the declarations of a host that listen to something that needs them. Salt reacts at the end of
+// a run, so that this is no cycle there.
+func lateListens(h *Minion) map[int]bool {
+	needs := make([][]int, len(h.Low)) // what comes before each
+	for at, d := range h.Low {
+		for _, r := range requisites {
+			if r.salt != "listen" {
+				needs[at] = append(needs[at], named(h, listOf(d.args[r.salt]), at)...)
+			}
+		}
+	}
+	late := map[int]bool{}
+	for at, d := range h.Low {
+		causes := named(h, listOf(d.args["listen"]), at)
+		if isNeeded(needs, at, causes) {
+			late[at] = true
+			continue
+		}
+		needs[at] = append(needs[at], causes...)
+	}
+	return late
+}
+
+// isNeeded reports whether one of several declarations, or what they need, needs a declaration.
+func isNeeded(needs [][]int, wanted int, by []int) bool {
+	seen := map[int]bool{}
+	for left := slices.Clone(by); len(left) > 0; {
+		at := left[len(left)-1]
+		left = left[:len(left)-1]
+		if at == wanted {
+			return true
+		}
+		if !seen[at] {
+			seen[at] = true
+			left = append(left, needs[at]...)
+		}
+	}
+	return false
+}
+
+// named returns the declarations of a host, but for one, that requisites name.
+func named(h *Minion, elements []any, but int) (found []int) {
+	for i := range h.Low {
+		if i != but && slices.ContainsFunc(elements, func(e any) bool { return matches(h.Low[i], e) }) {
+			found = append(found, i)
+		}
+	}
+	return found
+}
+
+// reaction returns the state that does what Salt does at the end of a run if one of the causes changed: it restarts a
+// service, or runs a command again. Other functions do nothing then.
+func (n *naming) reaction(c *conversion, at int, of made, causes any) []made {
+	field := map[string]string{"service.running": "watch", "cmd.run": "onchanges"}[of.function]
+	names, err := n.resolve(c.host, causes, at)
+	if field == "" || err != nil {
+		return nil
+	}
+	p := n.places[c.host][at]
+	p.module += " listen"
+	if n.names[p] == "" {
+		n.names[p] = claim(of.name+"-listen", n.taken)
+	}
+	return []made{{
+		name: n.names[p], function: of.function, args: maps.Clone(of.args), fields: map[string]any{field: names},
+	}}
 }
 
 // listOf returns a list, or a list with one value; nil for nil.
