@@ -173,7 +173,6 @@ func twoPersons(t *testing.T, f *fleet) {
 	for _, try := range []struct{ token, path, body string }{
 		{f.token, "/jobs", `{"target": "web-01", "function": "test.ping"}`},
 		{orders, "/sync/now", ``},
-		{orders, "/sync/approve", `{"hash": "0123456789"}`},
 	} {
 		got := f.rest(t, try.token, http.MethodPost, "/api/v1"+try.path, try.body)
 		place := got.header.Get("Location")

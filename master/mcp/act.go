@@ -150,7 +150,7 @@ func (s *server) act(ctx context.Context, q api.HoldAddRequest, expect int) (*re
 	delete(spec.Metadata, job.MetaHeld)
 	j, err := s.Dispatch(ctx, spec)
 	if _, waits := api.HeldAs(err); waits {
-		return &reply{said: fmt.Sprintf("Nothing was done: the job on %d peels %v.", len(peels), err)}, nil
+		return nil, err
 	}
 	if err != nil {
 		return nil, fmt.Errorf("job %s on %d peels: %w; job_get shows whether it was started", spec.JID, len(peels),

@@ -136,6 +136,9 @@ func add[In any](s *server, scope credential.Scope, name, doc string,
 		},
 	}, func(ctx context.Context, req *sdk.CallToolRequest, in In) (*sdk.CallToolResult, any, error) {
 		out, err := run(ctx, call{tool: name, agent: agentOf(req)}, in)
+		if _, waits := api.HeldAs(err); waits {
+			out, err = &reply{said: "Nothing was done: it " + err.Error() + "."}, nil
+		}
 		if err != nil {
 			return nil, nil, errors.New(escaped(private.Hide(err.Error())))
 		}

@@ -28,6 +28,17 @@ const BeginWithin = time.Minute
 
 const holdWait = 10 * time.Second
 
+// asks returns the verb that the rules about the caller have to allow. Who may do something may have it wait for a
+// second person: [api.HoldAdd] itself is for what assistants ask for.
+func (v *Verb) asks(c *Call) access.Verb {
+	var q api.HoldAddRequest
+	if v.noun == api.HoldAdd.Noun && v.verb == api.HoldAdd.Verb && canon.Unmarshal(c.Data, &q) == nil &&
+		q.Kind == api.HoldSecond {
+		return access.Verb(q.Verb)
+	}
+	return access.Verb(v.noun + "." + v.verb)
+}
+
 // NeedsSecond reports whether rules about two persons are about a caller: they are about people and tokens, but for who
 // reads the data directory of a master.
 func NeedsSecond(from grants.Caller) bool {
@@ -52,6 +63,11 @@ func (o *Options) second(ctx context.Context, v Verb, c *Call) error {
 	rules, err := known.Users.Seconds(ctx, verb)
 	if err != nil || len(rules) == 0 || v.noun == api.ScheduleAdd.Noun && isDry(c.Data) {
 		return err
+	}
+	if v.naming != nil {
+		if err := v.naming(c); err != nil {
+			return err
+		}
 	}
 	a, err := o.hold(ctx, c, verb)
 	if err != nil {

@@ -30,7 +30,6 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/audit"
-	"github.com/seed-c01c3da5/zester/master/auth/access"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/bus"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -70,6 +69,7 @@ type Verb struct {
 	shows      api.Showing
 	lane       *Lane
 	unchecked  bool
+	naming     func(*Call) error // nil: the request says all
 	carryOut   func(context.Context, *Call) (any, error)
 }
 
@@ -102,6 +102,13 @@ func (v Verb) In(l *Lane) Verb {
 // Unchecked returns the verb with a function that gets each request that can be decoded, and checks it itself.
 func (v Verb) Unchecked() Verb {
 	v.unchecked = true
+	return v
+}
+
+// Naming returns the verb that calls f before a request waits for a second person. f completes [Call.Data] with what
+// the request leaves to the time at which it is carried out, or refuses what could not be done now.
+func (v Verb) Naming(f func(*Call) error) Verb {
+	v.naming = f
 	return v
 }
 
@@ -301,7 +308,7 @@ func (o *Options) carryOut(ctx context.Context, v Verb, c *Call) (any, error) {
 		msg := fmt.Sprintf("the request has %d bytes, the limit is %d", len(c.Data), o.MaxRequest)
 		return nil, &api.Error{Code: api.CodeInvalid, Msg: msg}
 	}
-	if err := o.people.check(ctx, c.From, access.Verb(v.noun+"."+v.verb), v.shows); err != nil {
+	if err := o.people.check(ctx, c.From, v.asks(c), v.shows); err != nil {
 		return nil, err
 	}
 	if err := o.second(ctx, v, c); err != nil {
