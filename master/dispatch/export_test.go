@@ -45,3 +45,10 @@ func (d *Dispatcher) Deafen(jid wire.JID) {
 
 // InCluster makes the dispatcher behave as on a bus of several servers. It must be called before Run.
 func (d *Dispatcher) InCluster() { d.clustered = func() bool { return true } }
+
+// Held says what is kept in memory for jobs that have not ended: watches, answers that wait for one, and bytes.
+func (d *Dispatcher) Held() (watches, waiting, bytes int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.watches), len(d.waiting), d.liveBytes
+}
