@@ -115,6 +115,9 @@ func (a *app) bus() (api.ClientOptions, error) {
 		}
 	}
 	o.Creds = creds
+	if c.login != "" {
+		o.File = c.creds
+	}
 	return o, nil
 }
 
@@ -194,11 +197,20 @@ func (a *app) withClient(do func(*api.Client) error) error {
 		return err
 	}
 	defer client.Close()
-	a.renewLogin(context.Background(), client)
+	return a.use(client, do)
+}
+
+// use calls do, and renews a login meanwhile.
+func (a *app) use(client *api.Client, do func(*api.Client) error) error {
+	defer a.keepLogin(client)()
 	client.OnWait = func(err error) {
 		fmt.Fprintf(a.errOut, "it %v; this command goes on when somebody has decided\n", plain(err.Error()))
 	}
-	return do(client)
+	err := do(client)
+	if err != nil && client.Ended() && a.connect.login != "" {
+		err = hinted(err, api.CodeDenied, hintLogin)
+	}
+	return err
 }
 
 var errNoMaster = errors.New("no master runs")

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/seed-c01c3da5/zester/master/api"
@@ -17,6 +19,28 @@ const (
 	renewPause  = 5 * time.Minute // between two tries, also of two commands
 	triedSuffix = ".tried"        // of an empty file beside the credential, whose time is when a command tried last
 )
+
+// keepLogin renews a login that is due, and again and again while a command runs. Only the first try says why it fails:
+// what ends a command that runs for longer than the login is an error of the command.
+func (a *app) keepLogin(client *api.Client) (stop func()) {
+	a.renewLogin(context.Background(), client)
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() {
+		silent := &app{errOut: io.Discard, connect: a.connect}
+		for ctx.Err() == nil {
+			select {
+			case <-ctx.Done():
+			case <-time.After(renewPause):
+				silent.renewLogin(ctx, client)
+			}
+		}
+	})
+	return func() {
+		cancel()
+		running.Wait()
+	}
+}
 
 // renewLogin renews the credential of zester login if less than half of its time is left. If that fails it says so, and
 // the command goes on with the old one. The last one of a login is shorter than the others, and nothing renews it.

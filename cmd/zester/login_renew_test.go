@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,8 +23,10 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/bucket"
+	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/canon"
 )
 
 // An aging is the login of ann, an auditor, as it is kept on this host and by the masters. Tests make it older.
@@ -273,6 +276,108 @@ func (k *aging) withoutRoom() {
 	}
 	if err := os.Remove(tried); err != nil {
 		k.t.Fatal(err)
+	}
+}
+
+// A watching is a command of ann, a person with a login, that watches a job until it ends.
+type watching struct {
+	t      *testing.T
+	b      *natstest.Bus
+	public string
+	began  time.Time
+	file   string
+	client *api.Client
+}
+
+// newWatching makes a credential and connects with it. The job ends after a time.
+func newWatching(t *testing.T, b *natstest.Bus, life, lasts time.Duration, o api.ClientOptions) *watching {
+	t.Helper()
+	key, err := credential.MakeKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &watching{t: t, b: b, public: key.Public(), began: time.Now(), file: filepath.Join(t.TempDir(), "ann.creds")}
+	creds, err := key.Creds(w.issue(life))
+	if err == nil {
+		err = os.WriteFile(w.file, creds, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.answers("job", "show", func() any {
+		status := job.Running
+		if time.Since(w.began) >= lasts {
+			status = job.Complete
+		}
+		return job.Job{Status: status}
+	})
+	o.URL, o.Creds, o.File = b.URL(), creds, w.file
+	w.client, err = api.Connect(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.client.Close)
+	return w
+}
+
+func (w *watching) issue(life time.Duration) string {
+	token, err := w.b.Keys.Issue(grants.RoleOperator, "ann", w.public, life)
+	if err != nil {
+		w.t.Error(err)
+	}
+	return token
+}
+
+// answers serves a request of ann in place of a master.
+func (w *watching) answers(noun, verb string, reply func() any) {
+	w.t.Helper()
+	master := w.b.Conn(w.t, grants.RoleMaster, verb)
+	_, err := master.Subscribe(api.Subject(noun, verb, "ann"), func(m *nats.Msg) {
+		if data, err := canon.Marshal(reply()); err != nil || m.Respond(data) != nil {
+			w.t.Error(noun, verb, err)
+		}
+	})
+	if err = errors.Join(err, master.Flush()); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// run returns how the command ends.
+func (w *watching) run() error {
+	a := &app{errOut: io.Discard, connect: connection{login: "https://zester.example.com", creds: w.file}}
+	return a.use(w.client, func(client *api.Client) error {
+		f, err := client.Follow(wire.NewJID(), nil)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		for _, failed := range f.Events(w.t.Context()) {
+			err = failed
+		}
+		return err
+	})
+}
+
+func TestACommandThatRunsForLongerThanALoginGoesOn(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		w := newWatching(t, b, credential.LoginLife, 9*time.Hour, api.ClientOptions{Connect: []nats.Option{nats.InProcessServer(b)}})
+		w.answers("user", "renew", func() any { return credential.Renewed{Token: w.issue(credential.LoginLife)} })
+		if err := w.run(); err != nil || time.Since(w.began) < 9*time.Hour {
+			t.Errorf("after %v it ended with %v", time.Since(w.began), err)
+		}
+	})
+}
+
+// TestACommandEndsWithALoginThatIsNotRenewed runs in real time, because a refusal needs a socket. The login lasts 2 s.
+func TestACommandEndsWithALoginThatIsNotRenewed(t *testing.T) {
+	b := natstest.Listen(t)
+	w := newWatching(t, b, 2*time.Second, time.Hour, api.ClientOptions{CA: b.CA()})
+	err := w.run()
+	if api.CodeOf(err) != api.CodeDenied || !strings.Contains(err.Error(), "refuses the credential of ann: it ended at ") {
+		t.Errorf("it ended with %v", err)
+	}
+	if f, ok := errors.AsType[*failure](err); !ok || f.hint != hintLogin {
+		t.Errorf("the hint is %+v", f)
 	}
 }
 

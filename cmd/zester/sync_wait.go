@@ -62,7 +62,9 @@ Exit codes:
 				return err
 			}
 			defer client.Close()
-			return a.waitForSync(ctx, client, &waiting{line: line, began: time.Now()}, g)
+			return a.use(client, func(client *api.Client) error {
+				return a.waitForSync(ctx, client, &waiting{line: line, began: time.Now()}, g)
+			})
 		},
 	}
 	durationVar(cmd.Flags(), &g.timeout, "timeout", 5*time.Minute, "`TIME` to wait at most")

@@ -28,6 +28,7 @@ const (
 type ClientOptions struct {
 	URL   string
 	Creds []byte // content of a .creds file; it has the name of the user
+	File  string // has Creds, and is read at each later connection: somebody renews it; empty: nobody does
 	// file with the certificates by which the bus is checked; empty: those in Creds, else those of the system
 	CA string
 	// Connect are further options of the connection.
@@ -38,6 +39,7 @@ type ClientOptions struct {
 // [*Error], except those of a canceled context.
 type Client struct {
 	nc      *nats.Conn
+	o       ClientOptions
 	user    string
 	denials *denials
 	// OnWait is called when a request waits for a second person whose secret half this client has made; the request
@@ -63,8 +65,12 @@ func Connect(o ClientOptions) (*Client, error) {
 	carried := func(n *nats.Options) error { n.TLSConfig = &tls.Config{RootCAs: roots}; return nil }
 	opts = append(opts, carried, dial.CheckedBy(o.CA))
 	opts = append(opts, o.Connect...)
+	own := nats.UserCredentialBytes(o.Creds)
+	if o.File != "" {
+		own = nats.UserCredentials(o.File)
+	}
 	opts = append(opts,
-		nats.UserCredentialBytes(o.Creds),
+		own,
 		nats.CustomInboxPrefix(wire.UserInbox(claims.Name)),
 		nats.ReconnectBufSize(-1),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { d.onError(err) }),
@@ -73,7 +79,7 @@ func Connect(o ClientOptions) (*Client, error) {
 	if err != nil {
 		return nil, connectError(o, err)
 	}
-	return &Client{nc: nc, user: claims.Name, denials: d}, nil
+	return &Client{nc: nc, o: o, user: claims.Name, denials: d}, nil
 }
 
 // User returns the name in the credential, under which the client's jobs are recorded.
@@ -81,6 +87,9 @@ func (c *Client) User() string { return c.user }
 
 // Close ends the connection.
 func (c *Client) Close() { c.nc.Close() }
+
+// Ended reports whether the bus has closed the connection because the credential has ended.
+func (c *Client) Ended() bool { return c.nc.IsClosed() && refuses(c.nc.LastError()) }
 
 // Ask sends a request and decodes the reply into answer. Without a deadline of ctx it waits 15 s, 30 s for the reply to
 // a dispatch, and at most 150 s for an order to the master that leads. Use it by [Endpoint.Ask].
@@ -109,6 +118,9 @@ func (c *Client) ask(ctx context.Context, subject string, question, answer any) 
 	ctx, cancel := within(ctx, answerWait)
 	defer cancel()
 	msg, err := c.request(ctx, subject, data)
+	if err != nil && c.Ended() {
+		return refusedCredential(c.o, c.nc.LastError())
+	}
 	if err != nil {
 		return requestError(subject, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -59,9 +60,7 @@ func fail(code Code, err error, format string, args ...any) *Error {
 // connectError has [CodeDenied] if the bus refuses the credential, else [CodeUnreachable]: the bus is away, or its
 // certificate is not accepted.
 func connectError(o ClientOptions, err error) error {
-	if errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) ||
-		errors.Is(err, nats.ErrAuthRevoked) ||
-		errors.Is(err, nats.ErrAccountAuthExpired) {
+	if refuses(err) {
 		return refusedCredential(o, err)
 	}
 	checkedBy := o.CA
@@ -71,8 +70,17 @@ func connectError(o ClientOptions, err error) error {
 	return fail(CodeUnreachable, dial.Explain(err, checkedBy), "cannot reach the bus at %s", o.URL)
 }
 
+// refuses reports whether an error says that the bus refuses a credential.
+func refuses(err error) bool {
+	return errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) ||
+		errors.Is(err, nats.ErrAuthRevoked) || errors.Is(err, nats.ErrAccountAuthExpired)
+}
+
 // refusedCredential returns the time when the credential expired, if it has: the bus gives no reason.
 func refusedCredential(o ClientOptions, err error) error {
+	if renewed, unread := os.ReadFile(o.File); unread == nil {
+		o.Creds = renewed
+	}
 	name, ends, unread := CredentialEnds(o.Creds)
 	if unread != nil || ends.IsZero() || ends.After(time.Now()) {
 		return fail(CodeDenied, dial.Explain(err, ""), "cannot use the bus at %s as %s", o.URL, name)
