@@ -147,7 +147,8 @@ func (s *site) refused(args ...string) string {
 	return errOut
 }
 
-// keysOutside moves the keys of the master in the folder master elsewhere, and returns a script that signs with them.
+// keysOutside moves the keys of the master in the folder master elsewhere, and returns the script of guide access that
+// signs with them.
 func (s *site) keysOutside() string {
 	s.t.Helper()
 	if err := os.Mkdir(s.path("elsewhere"), 0o700); err != nil {
@@ -160,12 +161,16 @@ func (s *site) keysOutside() string {
 	for _, seed := range seeds {
 		s.moveOut(seed)
 	}
-	return `set -eu
-in=$(mktemp)
-trap 'rm -f "$in"' EXIT
-base64 -d > "$in"
-openssl pkeyutl -sign -rawin -inkey "` + s.path("elsewhere") + `/$ZESTER_KEY.pem" -in "$in" | base64 -w 0
-`
+	page, err := os.ReadFile("../zester/guide/access.md")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	_, script, _ := strings.Cut(string(page), "With keys in PEM files it is this:\n\n```sh\n")
+	script, _, _ = strings.Cut(script, "```")
+	if !strings.Contains(script, "/etc/zester/keys") {
+		s.t.Fatal("guide access has no program that signs")
+	}
+	return strings.ReplaceAll(script, "/etc/zester/keys", s.path("elsewhere"))
 }
 
 // moveOut leaves the public half of a key, as a person does who gives the key to a program.

@@ -342,10 +342,13 @@ func (w *watching) answers(noun, verb string, reply func() any) {
 	}
 }
 
+func (w *watching) app() *app {
+	return &app{errOut: io.Discard, connect: connection{login: "https://zester.example.com", creds: w.file}}
+}
+
 // run returns how the command ends.
 func (w *watching) run() error {
-	a := &app{errOut: io.Discard, connect: connection{login: "https://zester.example.com", creds: w.file}}
-	return a.use(w.client, func(client *api.Client) error {
+	return w.app().use(w.client, func(client *api.Client) error {
 		f, err := client.Follow(wire.NewJID(), nil)
 		if err != nil {
 			return err
@@ -358,14 +361,45 @@ func (w *watching) run() error {
 	})
 }
 
-func TestACommandThatRunsForLongerThanALoginGoesOn(t *testing.T) {
+// TestALoginIsRenewedWhileACommandRuns ends before the connection would: in a bubble the client cannot connect again.
+func TestALoginIsRenewedWhileACommandRuns(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
-		w := newWatching(t, b, credential.LoginLife, 9*time.Hour, api.ClientOptions{Connect: []nats.Option{nats.InProcessServer(b)}})
+		w := newWatching(t, b, credential.LoginLife, 0, api.ClientOptions{Connect: []nats.Option{nats.InProcessServer(b)}})
 		w.answers("user", "renew", func() any { return credential.Renewed{Token: w.issue(credential.LoginLife)} })
-		if err := w.run(); err != nil || time.Since(w.began) < 9*time.Hour {
-			t.Errorf("after %v it ended with %v", time.Since(w.began), err)
+		defer w.app().keepLogin(w.client)()
+		time.Sleep(5 * time.Hour)
+		text, err := os.ReadFile(w.file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		own, err := credential.ReadOwn(text)
+		if err != nil || own.Expires.Sub(w.began) < 12*time.Hour {
+			t.Errorf("the login ends %v after it began, %v", own.Expires.Sub(w.began), err)
 		}
 	})
+}
+
+// TestACommandGoesOnWithARenewedLogin runs in real time, as the next one. The bus ends the connection after 2 s.
+func TestACommandGoesOnWithARenewedLogin(t *testing.T) {
+	b := natstest.Listen(t)
+	w := newWatching(t, b, 2*time.Second, 8*time.Second, api.ClientOptions{CA: b.CA()})
+	text, err := os.ReadFile(w.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := credential.ReadOwn(text)
+	if err == nil {
+		text, err = own.Renew(credential.Renewed{Token: w.issue(time.Hour)})
+	}
+	if err == nil {
+		err = os.WriteFile(w.file, text, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.run(); err != nil {
+		t.Errorf("after %v it ended with %v", time.Since(w.began), err)
+	}
 }
 
 // TestACommandEndsWithALoginThatIsNotRenewed runs in real time, because a refusal needs a socket. The login lasts 2 s.

@@ -146,6 +146,11 @@ func TestAnOldSecretGoesOnForItsGrace(t *testing.T) {
 		if _, err := opens(t, all, second); err != nil {
 			t.Error(err)
 		}
+		makers, err := all.Makers(t.Context(), "ci")
+		if recent, errRecent := all.RecentMakers(t.Context(), "ci"); errors.Join(err, errRecent) != nil ||
+			!slices.Equal(makers, []string{"ann", "bob"}) || !slices.Equal(recent, makers) {
+			t.Errorf("behind the token are %v, lately %v", makers, recent)
+		}
 	})
 }
 
@@ -355,6 +360,24 @@ func TestARevokedTokenStaysSo(t *testing.T) {
 		}
 		if _, err := opens(t, all, text); !errors.Is(err, token.ErrUnknown) {
 			t.Errorf("opened: %v", err)
+		}
+		admin := read("root")
+		admin.Scopes = []credential.Scope{credential.ScopeAdmin}
+		create(t, all, admin)
+		if _, err := all.Revoke(t.Context(), "root", "bob"); err != nil {
+			t.Fatal(err)
+		}
+		all.Forget()
+		_, has := all.Has(t.Context(), "root", credential.ScopeDispatch)
+		_, limits := all.Limits(t.Context(), "root")
+		_, makers := all.RecentMakers(t.Context(), "root")
+		for i, err := range []error{
+			has, limits, makers, all.CheckNotRevoked(t.Context(), "root"),
+			all.Allow(t.Context(), "root", "test.ping", nil, nil),
+		} {
+			if !errors.Is(err, grants.ErrNotAllowed) {
+				t.Errorf("question %d about a revoked token of the scope admin: %v", i, err)
+			}
 		}
 		for _, name := range []string{"nobody", "used"} {
 			if _, err := all.Revoke(t.Context(), name, "bob"); !errors.Is(err, token.ErrNotFound) {
