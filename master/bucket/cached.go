@@ -14,9 +14,10 @@ const fresh = 400 * time.Millisecond
 type CachedRecords[T any] struct {
 	Records[T]
 
-	mu     sync.Mutex
-	read   map[string]cachedReading[T] // by name; that the bucket holds none is noted by RecentOrZero alone
-	forgot time.Time                   // only later readings are remembered
+	mu      sync.Mutex
+	read    map[string]cachedReading[T]  // by name; none that the bucket does not hold
+	forgot  time.Time                    // only later readings are remembered
+	reading map[string]*sharedReading[T] // by name
 }
 
 type cachedReading[T any] struct {
@@ -24,44 +25,66 @@ type cachedReading[T any] struct {
 	at     time.Time // before it was read
 }
 
+// A sharedReading is under way. Who asks meanwhile waits for it.
+type sharedReading[T any] struct {
+	ended  chan struct{} // closed once the others are set
+	record T
+	err    error
+}
+
 // NewCachedRecords returns a cache in front of b.
 func NewCachedRecords[T any](b Records[T]) *CachedRecords[T] {
-	return &CachedRecords[T]{Records: b, read: map[string]cachedReading[T]{}}
+	return &CachedRecords[T]{
+		Records: b, read: map[string]cachedReading[T]{}, reading: map[string]*sharedReading[T]{},
+	}
 }
 
 // Recent returns a record as it was at most 400 ms ago. Errors are those of [Records.Get] and are not remembered.
 func (c *CachedRecords[T]) Recent(ctx context.Context, name string) (T, error) {
-	return c.recent(ctx, name, false)
-}
-
-// RecentOrZero is [CachedRecords.Recent], but the zero value stands for a record that the bucket does not hold, and is
-// remembered as long. Call it with names that no request has chosen, because all are remembered.
-func (c *CachedRecords[T]) RecentOrZero(ctx context.Context, name string) (T, error) {
-	return c.recent(ctx, name, true)
-}
-
-func (c *CachedRecords[T]) recent(ctx context.Context, name string, orZero bool) (T, error) {
 	now := time.Now()
 	c.mu.Lock()
 	seen, ok := c.read[name]
-	c.mu.Unlock()
 	if ok && now.Sub(seen.at) < fresh {
+		c.mu.Unlock()
 		return seen.record, nil
 	}
-	r, _, err := c.Get(ctx, name)
-	if orZero && errors.Is(err, ErrAbsent) {
-		err = nil
+	r, waits := c.reading[name]
+	if !waits {
+		r = &sharedReading[T]{ended: make(chan struct{})}
+		c.reading[name] = r
 	}
+	c.mu.Unlock()
+	if !waits {
+		return c.begin(ctx, name, r, now)
+	}
+	select {
+	case <-r.ended:
+	case <-ctx.Done():
+		return r.record, ctx.Err()
+	}
+	if r.err != nil && !errors.Is(r.err, ErrAbsent) { // perhaps because nobody waited for the other
+		record, _, err := c.Get(ctx, name)
+		return record, err
+	}
+	return r.record, r.err
+}
+
+// begin reads a record for all who ask meanwhile.
+func (c *CachedRecords[T]) begin(ctx context.Context, name string, r *sharedReading[T], now time.Time) (T, error) {
+	r.record, _, r.err = c.Get(ctx, name)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err != nil {
+	if c.reading[name] == r {
+		delete(c.reading, name)
+	}
+	switch {
+	case r.err != nil:
 		delete(c.read, name)
-		return r, err
+	case now.After(c.forgot):
+		c.read[name] = cachedReading[T]{r.record, now}
 	}
-	if now.After(c.forgot) {
-		c.read[name] = cachedReading[T]{r, now}
-	}
-	return r, nil
+	close(r.ended)
+	return r.record, r.err
 }
 
 // Forget makes [CachedRecords.Recent] read all records again.
@@ -69,6 +92,7 @@ func (c *CachedRecords[T]) Forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	clear(c.read)
+	clear(c.reading)
 	c.forgot = time.Now()
 }
 
@@ -78,5 +102,6 @@ func (c *CachedRecords[T]) Change(ctx context.Context, name string, f func(*T) e
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.read, name)
+	delete(c.reading, name)
 	return r, err
 }

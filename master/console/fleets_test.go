@@ -22,8 +22,6 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
-	"github.com/seed-c01c3da5/zester/master/job"
-	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/status"
 )
 
@@ -94,26 +92,7 @@ func (w *walk) well() {
 	w.until(`document.querySelector("[data-testid=verdict]")?.dataset.state === "ok"`)
 }
 
-// edited is a fleet on which somebody has edited a file that Git describes.
-func edited(t *testing.T) (f *fleet, path string) {
-	t.Helper()
-	path = filepath.Join(t.TempDir(), "motd")
-	f = newFleetOf(t, fstest.MapFS{
-		"top.yaml": {Data: []byte("base:\n  '*': [all]\n")},
-		"settings/all.yaml": {Data: []byte("states:\n  motd: {file.managed: {path: " + path + ", content: \"ours\\n\", makedirs: true}}\n" +
-			"schedule:\n  drift: {module: state.highstate, args: {test: true}, interval: 3s, return_job: failures}\n")},
-	}, "web-01")
-	f.repo = f.work.Dir()
-	f.start(t)
-	f.highstate(t)
-	f.hasStates(t, status.HostClean)
-	if err := os.WriteFile(path, []byte("theirs\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	f.hasStates(t, status.HostDrifted)
-	return f, path
-}
-
+// byHand walks to what somebody has edited.
 func byHand(t *testing.T, c chrome) {
 	f, path := edited(t)
 	w := night(t, c, f, "late")
@@ -137,26 +116,6 @@ func byHand(t *testing.T, c chrome) {
 	}
 }
 
-// highstate applies all states, as somebody does who has read the commit.
-func (f *fleet) highstate(t *testing.T) {
-	t.Helper()
-	jid := wire.NewJID()
-	if _, err := api.JobDispatch.Ask(t.Context(), f.people["ann"], job.Spec{
-		JID: jid, Function: "state.highstate", Targets: f.hosts, TargetExpr: "*",
-	}); err != nil {
-		t.Fatal(err)
-	}
-	f.ends(t, jid, job.Complete)
-}
-
-func (f *fleet) hasStates(t *testing.T, want status.HostState) {
-	t.Helper()
-	f.until(t, "all hosts are "+string(want), func(ctx context.Context) bool {
-		s, err := api.SyncStatus.Ask(ctx, f.local, api.None{})
-		return err == nil && s.HostCounts[want] == len(f.hosts)
-	})
-}
-
 // split is a fleet with a cut cable between two hosts and the bus.
 func split(t *testing.T) (f *fleet, site *cable) {
 	t.Helper()
@@ -175,6 +134,7 @@ func split(t *testing.T) (f *fleet, site *cable) {
 	return f, site
 }
 
+// cutOff walks to the peels that do not report.
 func cutOff(t *testing.T, c chrome) {
 	f, site := split(t)
 	w := night(t, c, f, "late")
@@ -192,14 +152,6 @@ func cutOff(t *testing.T, c chrome) {
 	f.problems(t, "all peels again", func(p *api.Problems) bool { return p.Well == 3 })
 	w.well()
 	w.ends("the way back of a site that is cut off", toBack)
-}
-
-func (f *fleet) problems(t *testing.T, what string, ok func(*api.Problems) bool) {
-	t.Helper()
-	f.until(t, what, func(ctx context.Context) bool {
-		p, err := api.ProblemList.Ask(ctx, f.local, api.ProblemsRequest{})
-		return err == nil && ok(p)
-	})
 }
 
 // spoiled is a fleet on which a commit has passed its first wave, and fails on the hosts of the second.
@@ -236,6 +188,7 @@ func spoiled(t *testing.T) (f *fleet, good, bad string) {
 	return f, good, commit.String()
 }
 
+// badCommit walks to the commit.
 func badCommit(t *testing.T, c chrome) {
 	f, good, bad := spoiled(t)
 	w := night(t, c, f, "fail")
@@ -287,16 +240,6 @@ func TestAStrangerLooks(t *testing.T) {
 		case <-time.After(30 * time.Second):
 		}
 	}
-}
-
-// inForce returns the commit in force.
-func (f *fleet) inForce(t *testing.T) string {
-	t.Helper()
-	s, err := api.SyncStatus.Ask(t.Context(), f.local, api.None{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(s.LastGood.Commit)
 }
 
 // A cable passes connections on to the bus, until it is cut.

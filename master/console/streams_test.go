@@ -177,22 +177,23 @@ func (l onlookers) count() (events, parts int) {
 	return events, parts
 }
 
-// calm returns how much of a core this process uses while no event comes. A fleet that has just begun has some.
-func (l onlookers) calm() float64 {
+// calm returns how much of a core this process uses while no event comes, and whether there was such a time: a fleet
+// that has just begun has events, and so has one on a slow machine.
+func (l onlookers) calm() (used float64, found bool) {
 	l.t.Helper()
 	for range 6 {
 		before, _ := l.count()
-		used := spent(l.t, measured, nil)
+		used = spent(l.t, measured, nil)
 		if now, _ := l.count(); now == before {
-			return used
+			return used, true
 		}
 	}
-	l.t.Fatal("events come although nothing changes")
-	return 0
+	return used, false
 }
 
 // TestBrowsersAreCheap measures what 400 browsers cost their master that look at Now: while nothing changes, and while
 // something changes each 2 s, which each browser hears and fetches four parts after. They are in a process of their own.
+// -v prints the figures.
 func TestBrowsersAreCheap(t *testing.T) {
 	f := theFleet(t)
 	cookies := f.manyLogins(t)
@@ -200,7 +201,10 @@ func TestBrowsersAreCheap(t *testing.T) {
 
 	l := f.lookOn(t, cookies)
 	f.until(t, "the first parts of each browser", func(context.Context) bool { _, parts := l.count(); return parts >= browsers })
-	rest := l.calm()
+	rest, found := l.calm()
+	if !found {
+		t.Log("events came all the time")
+	}
 	began, beganParts := l.count()
 	busy := spent(t, measured, func() { f.order(t, api.SyncNow) })
 	ended, endedParts := l.count()
@@ -209,6 +213,10 @@ func TestBrowsersAreCheap(t *testing.T) {
 		browsers, alone, rest, busy, ended-began, endedParts-beganParts, kib)
 	if got := ended - began; got < browsers*4 {
 		t.Errorf("%d events came", got)
+	}
+	// Twice what the budget says, because other tests run beside this one.
+	if found && rest-alone > 1 || busy-alone > 20 || kib > 256 {
+		t.Error("browsers are dear: the budget is 0.5 % at rest and 10 % with an event each 2 s, and 100 MB in all")
 	}
 }
 

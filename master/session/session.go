@@ -309,8 +309,7 @@ func (s *Store) checkOwner(ctx context.Context, n *api.Session) error {
 }
 
 func (s *Store) checkUser(ctx context.Context, name string, role grants.Role) error {
-	_, _, err := s.users.Rules(ctx, grants.Caller{User: name, Role: role})
-	return err
+	return s.users.CheckKnown(ctx, grants.Caller{User: name, Role: role})
 }
 
 // Logout ends the session of a cookie. One that is not known has ended.

@@ -45,8 +45,8 @@ type roles struct {
 
 // read returns the table of all rules as it was at most 400 ms ago.
 func (r *roles) read(ctx context.Context) (*access.Table, error) {
-	now, err := r.all.RecentOrZero(ctx, allRoles)
-	if err != nil {
+	now, err := r.all.Recent(ctx, allRoles)
+	if err != nil && !errors.Is(err, bucket.ErrAbsent) {
 		return nil, err
 	}
 	r.mu.Lock()

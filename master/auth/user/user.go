@@ -99,12 +99,29 @@ func (u *Store) Rules(ctx context.Context, a grants.Caller) (who access.Who, rul
 	return u.RulesOf(ctx, &known)
 }
 
+// CheckKnown returns [grants.ErrNotAllowed] if a caller was revoked, or has limits that are not known.
+func (u *Store) CheckKnown(ctx context.Context, a grants.Caller) error {
+	known, err := u.find(ctx, a)
+	if err != nil {
+		return err
+	}
+	return checkLimits(&known)
+}
+
+// checkLimits returns [grants.ErrNotAllowed] if a person has limits that are not known.
+func checkLimits(known *credential.User) error {
+	if known.Role == grants.RoleLimited && known.Limits.IsZero() {
+		return fmt.Errorf("%w: the limits of %s are not known here: have an operator revoke %s and "+
+			"issue a credential under another name", grants.ErrNotAllowed, known.Name, known.Name)
+	}
+	return nil
+}
+
 // RulesOf returns the groups and roles of a person, and the rules about them. The error is [grants.ErrNotAllowed] if
 // the person has limits that are not known.
 func (u *Store) RulesOf(ctx context.Context, known *credential.User) (who access.Who, rules []access.Rule, err error) {
-	if known.Role == grants.RoleLimited && known.Limits.IsZero() {
-		return who, nil, fmt.Errorf("%w: the limits of %s are not known here: have an operator revoke %s and "+
-			"issue a credential under another name", grants.ErrNotAllowed, known.Name, known.Name)
+	if err := checkLimits(known); err != nil {
+		return who, nil, err
 	}
 	return u.rulesOf(ctx, known)
 }

@@ -797,7 +797,7 @@ func countsOfChange(c *status.CommitChange) [][2]string {
 	}
 	if l := c.Load; l != nil {
 		counts = append(counts, [2]string{"runs in a day", forecast.Number(l.Before) + " → " + forecast.Number(l.After)},
-			[2]string{"worst minute", forecast.Number(l.WorstBefore) + " → " + forecast.Number(l.WorstAfter)})
+			[2]string{"runs in the worst minute", forecast.Number(l.WorstBefore) + " → " + forecast.Number(l.WorstAfter)})
 	}
 	return counts
 }

@@ -161,3 +161,16 @@ func TestNoMarkIsAfterNow(t *testing.T) {
 		t.Errorf("no mark at %s %%: %s", want, got)
 	}
 }
+
+func TestTimesWithinTextsAreTimes(t *testing.T) {
+	var got strings.Builder
+	ctx := With(t.Context(), Env{Now: time.Date(2026, 10, 7, 12, 0, 0, 0, time.UTC), Zone: time.UTC})
+	const text = "used at 2026-10-07T09:46:29Z, <b> not 2026-99-07T09:46:29Z, for 2h"
+	if err := prose(text).Render(ctx, &got); err != nil {
+		t.Fatal(err)
+	}
+	const want = `used at <time datetime="2026-10-07T09:46:29Z">09:46</time>, &lt;b&gt; not 2026-99-07T09:46:29Z, for 2h`
+	if got.String() != want {
+		t.Errorf("%s\nwant %s", got.String(), want)
+	}
+}

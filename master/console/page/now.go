@@ -118,6 +118,17 @@ func certainty(p *api.Problem) string {
 
 func hasCommit(f *cause.Finding) bool { return f != nil && f.Word != cause.None && f.Commit != "" }
 
+// causeWords is the text of a cause without what stands before it on the page: that no commit explains the problem, or
+// which may.
+func causeWords(f *cause.Finding) string {
+	text := f.Text
+	before, after, found := strings.Cut(text, ": ")
+	if found && (!hasCommit(f) || strings.Contains(before, f.Commit.Short())) {
+		text = after
+	}
+	return strings.ToUpper(text[:min(1, len(text))]) + text[min(1, len(text)):]
+}
+
 // causeWord is the value of data-cause.
 func causeWord(f *cause.Finding) string {
 	if f == nil {

@@ -16,6 +16,7 @@ package page
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -142,6 +143,30 @@ func Visible(s string) string {
 		}
 	}
 	return b.String()
+}
+
+// A piece of a text is a time or what stands between two.
+type piece struct {
+	text string
+	at   time.Time // zero: it is text
+}
+
+var stamp = regexp.MustCompile(`\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`)
+
+// pieces splits a text at its times, which services write in RFC 3339.
+func pieces(text string) (all []piece) {
+	for {
+		at := stamp.FindStringIndex(text)
+		if at == nil {
+			return append(all, piece{text: text})
+		}
+		t, err := time.Parse(time.RFC3339, text[at[0]:at[1]])
+		if err != nil {
+			return append(all, piece{text: text})
+		}
+		all = append(all, piece{text: text[:at[0]]}, piece{at: t})
+		text = text[at[1]:]
+	}
 }
 
 // hidden reports whether a rune changes how the text around it is shown.
