@@ -3,6 +3,7 @@ package audit_test
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -25,6 +26,8 @@ type witness struct {
 	t    testing.TB
 	pair nkeys.KeyPair
 	file bytes.Buffer
+
+	public string
 }
 
 func newWitness(t testing.TB) *witness {
@@ -33,12 +36,12 @@ func newWitness(t testing.TB) *witness {
 	if w.pair, err = nkeys.CreateUser(); err != nil {
 		t.Fatal(err)
 	}
-	public, err := w.pair.PublicKey()
+	w.public, err = w.pair.PublicKey()
 	if err != nil {
 		t.Fatal(err)
 	}
 	w.write(audit.EvidenceLine{Evidence: &audit.EvidenceHead{Since: noon, Until: noon.Add(2 * time.Hour), Peels: []target.PeelID{"web-01"}}})
-	w.write(audit.EvidenceLine{Keys: map[target.PeelID][]credential.PeelKey{"web-01": {{Public: public}}}})
+	w.write(audit.EvidenceLine{Keys: map[target.PeelID][]credential.PeelKey{"web-01": {{Public: w.public}}}})
 	return w
 }
 
@@ -125,11 +128,38 @@ func TestAForgedRunIsNoEvidence(t *testing.T) {
 	w, forger := newWitness(t), newWitness(t)
 	w.run(7, noon.Add(-time.Hour), "d")
 	forger.file.Reset()
+	w.write(audit.EvidenceLine{Keys: map[target.PeelID][]credential.PeelKey{ // the forger has a key of another peel
+		"web-01": {{Public: w.public}}, "web-02": {{Public: forger.public}},
+	}})
 	forger.run(8, noon.Add(3*time.Hour), "d")
 	w.file.Write(forger.file.Bytes())
 	e := w.read()
 	if q := e.Quiet(); e.Failed() != 1 || q[0].Proven || e.Runs[1].Problem == "" || e.Runs[0].Problem != "" {
 		t.Errorf("%+v, %+v", q, e.Runs)
+	}
+}
+
+// A receipt of a key that was revoked before has its numbers, and they count for nothing.
+func TestARunOfARevokedKeyIsNoEvidence(t *testing.T) {
+	w := newWitness(t)
+	w.write(audit.EvidenceLine{Keys: map[target.PeelID][]credential.PeelKey{"web-01": {{Public: w.public, Revoked: noon}}}})
+	w.run(7, noon.Add(-time.Hour), "d")
+	w.run(8, noon.Add(3*time.Hour), "d")
+	e := w.read()
+	if q := e.Quiet(); e.Failed() != 1 || q[0].Proven || !strings.Contains(q[0].Why, "no receipt of a run after") {
+		t.Errorf("%+v, %+v", q, e.Runs)
+	}
+}
+
+// The receipt of one run is none of another run of the same function.
+func TestAReceiptOfAnotherRunIsNoEvidence(t *testing.T) {
+	w := newWitness(t)
+	w.run(7, noon.Add(-time.Hour), "d")
+	w.run(8, noon.Add(3*time.Hour), "d")
+	lines := bytes.SplitAfter(w.file.Bytes(), []byte("\n"))
+	e, err := audit.ReadEvidence(bytes.NewReader(bytes.Join(slices.Concat(lines[:3], lines[5:]), nil)), audit.Head{})
+	if err != nil || len(e.Runs) != 1 || e.Failed() != 1 {
+		t.Errorf("%+v, %v", e, err)
 	}
 }
 
@@ -153,6 +183,10 @@ func TestEvidenceHasAChainToo(t *testing.T) {
 	e, err := audit.ReadEvidence(strings.NewReader(whole), audit.Head{Seq: 20})
 	if err != nil || e.Chain.Total != 2 {
 		t.Errorf("%+v, %v", e, err)
+	}
+	e, err = audit.ReadEvidence(strings.NewReader(whole), audit.Head{Seq: 7, Digest: strings.Repeat("0", 64)})
+	if err != nil || e.Chain.Total != 2 {
+		t.Errorf("with another entry 7 than it was: %+v, %v", e, err)
 	}
 	for _, bad := range []string{"no JSON", "{}", `{"row":"gA=="}`, `{"job":"xx"}`} {
 		if _, err := audit.ReadEvidence(strings.NewReader(bad), audit.Head{}); err == nil {
