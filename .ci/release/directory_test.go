@@ -189,13 +189,14 @@ func unzip(t *testing.T, program string, data []byte) (files map[string][]byte, 
 }
 
 // limits are the most bytes of the compressed contents of a package of Debian.
-var limits = map[string]int{"zester": 16_800_000, "zester-master": 13_300_000, "zester-peel": 4_600_000}
+var limits = map[string]int{"zester": 16_900_000, "zester-master": 13_300_000, "zester-peel": 4_600_000}
 
 // contents are what packages of each program have to contain besides it, with the modes.
 var contents = map[string]map[string]int64{
 	"zester": {
 		"/usr/share/man/man1/zester.1.gz": 0o644, "/usr/share/man/man1/zester-peel-remove.1.gz": 0o644,
 		"/usr/share/bash-completion/completions/zester": 0o644, "/usr/share/zester/schema/entry.json": 0o644,
+		"/usr/share/doc/zester/examples/fleet/top.yaml": 0o644,
 	},
 	"zester-master": {
 		"/etc/zester/master.yaml": 0o644, "/usr/lib/systemd/system/zester-master.service": 0o644,

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -177,6 +179,74 @@ func TestTheEntryInReadmeIsTheOneThatTheImportWrites(t *testing.T) {
 	for key, value := range is.(map[string]any)["backup"].(map[string]any) {
 		if plan := "\n  +     " + key + ": "; !strings.Contains(string(text), plan) {
 			t.Errorf("the plan in README lacks %s: %v", key, value)
+		}
+	}
+}
+
+// packed returns the paths that the packages of Debian have besides those that .ci/package makes.
+func packed(t *testing.T) []string {
+	t.Helper()
+	var paths []string
+	for _, name := range []string{"zester", "zester-master", "zester-peel"} {
+		config := exec.Command("bash", "../../.ci/pack/config", name, "deb")
+		config.Env = append(os.Environ(), "STAGE="+t.TempDir(), "PROGRAMS=/bin", "ARCH=amd64", "VERSION=0.2.0")
+		out, err := config.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		for _, dst := range regexp.MustCompile(`src: "(.*?)", dst: "(.*?)"`).FindAllSubmatch(out, -1) {
+			paths = append(paths, string(dst[2]))
+			if src := string(dst[1]); strings.Contains(src, "/examples/") {
+				if _, err := os.Stat(src); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	}
+	return paths
+}
+
+// TestThePathsOfTheGuideAreInThePackages holds that a reader with the packages alone finds what pages name: paths below
+// /usr/share are in a package, and no page but the tour, which is typed in a clone, names a file of the repository.
+func TestThePathsOfTheGuideAreInThePackages(t *testing.T) {
+	t.Parallel()
+	paths, found := packed(t), 0
+	for _, topic := range guide.Topics() {
+		text, err := guide.Pages.ReadFile(topic + ".md")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range regexp.MustCompile(`/usr/share/[\w./-]*\w`).FindAllString(string(text), -1) {
+			found++
+			isPacked := func(p string) bool { return p == path || strings.HasPrefix(p, path+"/") }
+			if !slices.ContainsFunc(paths, isPacked) {
+				t.Errorf("%s names %s, which no package has", topic, path)
+			}
+		}
+		text = regexp.MustCompile(`/usr/share/doc/zester/examples`).ReplaceAll(text, nil)
+		if topic != "tour" && regexp.MustCompile(`examples/\w|_0\.2\.0|SECURITY\.md.*\]\(`).Match(text) {
+			t.Errorf("%s names a file that is in a clone alone, or of one version", topic)
+		}
+	}
+	if found < 10 {
+		t.Errorf("the guide names %d paths of packages", found)
+	}
+}
+
+// TestAHostWithAPeelAloneIsToldOfTheGuide holds that the package and the program of peels say where the guide is.
+func TestAHostWithAPeelAloneIsToldOfTheGuide(t *testing.T) {
+	t.Parallel()
+	for file, want := range map[string]string{
+		"../../.ci/pack/config":        "The guide is in the package zester: zester guide install.",
+		"../../.ci/pack/peel.postinst": "zester guide install of the package zester",
+		"../daemon/config.go":          "The guide is in the package zester: zester guide install.",
+	} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(text), want) {
+			t.Errorf("%s does not say %q", file, want)
 		}
 	}
 }

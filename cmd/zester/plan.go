@@ -107,11 +107,12 @@ json prints:
      "load": {"before": {"starts": …, "starts_at": …, "in_flight": …,
                          "in_flight_at": …}, "after": …}}}
 
-examples/schema/plan.json is its JSON Schema. Encrypted values are not printed,
-nor values below a name that looks secret, such as password, auth-token, apiKey
-or credentials: plan prints (secret 1), with the same number for equal values.
-It does print command lines. In the contents of files it omits lines with such a
-name. It compares contents of up to 64 KiB and prints at most 400 lines of each.
+/usr/share/zester/schema/plan.json is its JSON Schema. Encrypted values are not
+printed, nor values below a name that looks secret, such as password, auth-
+token, apiKey or credentials: plan prints (secret 1), with the same number for
+equal values. It does print command lines. In the contents of files it omits
+lines with such a name. It compares contents of up to 64 KiB and prints at most
+400 lines of each.
 
 "load" is the expected number of runs of the whole fleet in the 24 hours after
 the merge. "safety" says how the change would go out: limits, waves with the

@@ -62,8 +62,9 @@ const (
 // A Log is the audit log of a bus. Methods may be called from several goroutines; Write, Record and Run on a nil one do
 // nothing.
 type Log struct {
-	// BreakGlass reports whether entries of a caller get the mark [Entry.BreakGlass]. If it is nil, no entry gets it.
-	BreakGlass func(context.Context, grants.Caller) bool
+	// BreakGlass reports whether an entry of a caller gets the mark [Entry.BreakGlass]; made is the name of the person
+	// whom the entry says that the caller added, or empty. If it is nil, no entry gets the mark.
+	BreakGlass func(ctx context.Context, caller grants.Caller, made string) bool
 
 	js   jetstream.JetStream
 	log  *slog.Logger
@@ -134,7 +135,13 @@ func (l *Log) leaveOut(e *Entry) {
 
 func (l *Log) write(ctx context.Context, e *Entry) error {
 	e.Time = time.Now().UTC()
-	e.BreakGlass = l.BreakGlass != nil && l.BreakGlass(ctx, grants.Caller{User: e.User, Role: e.Role})
+	if l.BreakGlass != nil {
+		made := ""
+		if e.Action == "user.add" {
+			made = e.Target
+		}
+		e.BreakGlass = l.BreakGlass(ctx, grants.Caller{User: e.User, Role: e.Role}, made)
+	}
 	bound(e)
 	err := l.store(ctx, e)
 	if err != nil {

@@ -483,7 +483,7 @@ func TestLocalIsBreakGlassBesideOperators(t *testing.T) {
 		local := grants.Caller{User: credential.LocalUser, Role: grants.RoleOperator}
 		is := func(when string, want bool) {
 			t.Helper()
-			if got := all.IsBreakGlass(t.Context(), local); got != want {
+			if got := all.IsBreakGlass(t.Context(), local, ""); got != want {
 				t.Errorf("%s: %v, want %v", when, got, want)
 			}
 		}
@@ -493,10 +493,10 @@ func TestLocalIsBreakGlassBesideOperators(t *testing.T) {
 		is("nobody else may do everything", false)
 		enlist(t, b, a, credential.UserRequest{Name: "ben", Role: grants.RoleOperator, TTL: time.Hour})
 		is("an operator", true)
-		if all.IsBreakGlass(t.Context(), grants.Caller{User: "ben", Role: grants.RoleOperator}) {
+		if all.IsBreakGlass(t.Context(), grants.Caller{User: "ben", Role: grants.RoleOperator}, "") {
 			t.Error("the operator breaks glass")
 		}
-		if all.IsBreakGlass(t.Context(), grants.Caller{User: credential.LocalUser}) {
+		if all.IsBreakGlass(t.Context(), grants.Caller{User: credential.LocalUser}, "") {
 			t.Error("a master whose name is local breaks glass")
 		}
 		time.Sleep(2 * time.Hour)
@@ -518,8 +518,41 @@ func TestLocalIsBreakGlassBesideOperators(t *testing.T) {
 		is("who is one no more", false)
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
-		if !all.IsBreakGlass(ended, local) {
+		if !all.IsBreakGlass(ended, local, "") {
 			t.Error("what cannot be read is no proof that there is nobody")
 		}
+	})
+}
+
+// TestWhoMakesTheFirstOperatorBreaksNoGlass holds that nobody could have used the credential that a request has made.
+func TestWhoMakesTheFirstOperatorBreaksNoGlass(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		a, all := authority(t, b), users(t, b)
+		local := grants.Caller{User: credential.LocalUser, Role: grants.RoleOperator}
+		add := func(name string, again bool) {
+			t.Helper()
+			key, err := credential.MakeKey()
+			if err != nil {
+				t.Fatal(err)
+			}
+			q := credential.UserRequest{Name: name, Role: grants.RoleOperator, Public: key.Public(), Again: again}
+			if _, _, err := a.Users.Add(t.Context(), q, credential.LocalUser); err != nil {
+				t.Fatal(err)
+			}
+		}
+		is := func(when, made string, want bool) {
+			t.Helper()
+			if got := all.IsBreakGlass(t.Context(), local, made); got != want {
+				t.Errorf("%s: %v, want %v", when, got, want)
+			}
+		}
+		add("ada", false)
+		is("it has made the first operator", "ada", false)
+		is("something else after that", "", true)
+		is("it names somebody else", "bob", true)
+		add("ada", true)
+		is("another credential for the first operator", "ada", true)
+		add("bob", false)
+		is("it has made the second operator", "bob", true)
 	})
 }

@@ -184,7 +184,7 @@ func (s *Store) Redeem(ctx context.Context, text string, b Browser) (cookie stri
 	if err := s.checkUser(ctx, name, c.Role); err != nil {
 		return "", nil, err
 	}
-	isBreakGlass := s.users.IsBreakGlass(ctx, grants.Caller{User: name, Role: c.Role})
+	isBreakGlass := s.users.IsBreakGlass(ctx, grants.Caller{User: name, Role: c.Role}, "")
 	return s.begin(ctx, api.Session{User: name, Role: c.Role, BreakGlass: isBreakGlass}, b)
 }
 

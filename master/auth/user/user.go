@@ -191,16 +191,17 @@ func (u *Store) CheckNotRevoked(ctx context.Context, name string) error {
 }
 
 // IsBreakGlass reports whether a caller uses the credential in the data directory of a master although an operator
-// without limits has a credential or a login of the own name, which could be used instead. If that cannot be read, the
-// use counts as one.
-func (u *Store) IsBreakGlass(ctx context.Context, a grants.Caller) bool {
+// without limits has a credential or a login of the own name, which could be used instead. The name made is empty, or
+// the new person of a request to add somebody, who does not count. If that cannot be read, the use counts as one.
+func (u *Store) IsBreakGlass(ctx context.Context, a grants.Caller, made string) bool {
 	if a.User != credential.LocalUser || !a.Role.IsPerson() {
 		return false
 	}
 	all, err := u.all.List(ctx)
 	now := time.Now()
 	return err != nil || slices.ContainsFunc(all, func(p credential.User) bool {
-		return (p.Role == grants.RoleOperator || p.Role == grants.RoleDirect) && p.State(now) == "active"
+		isNew := p.Name == made && p.CreatedBy == a.User && len(p.Keys) == 1 && now.Sub(p.Created) < time.Minute
+		return (p.Role == grants.RoleOperator || p.Role == grants.RoleDirect) && p.State(now) == "active" && !isNew
 	})
 }
 
