@@ -193,11 +193,12 @@ func saltReport(r movein.SaltResult, f saltFlags) string {
 	}
 	fmt.Fprintf(&b, "%d of %d declarations converted (%.1f %%)\n", r.Converted, r.Declarations, share)
 	for _, row := range r.Refused {
-		fmt.Fprintf(&b, "not converted: %dx %s: %s%s (%s)\n", row.Count, row.Function, row.Reason,
-			salt.Hint(salt.Function, row.Function), hostList(row.Hosts))
+		fmt.Fprintf(&b, "not converted: %dx %s: %s%s (%s)\n  %s\n", row.Count, row.Function, row.Reason,
+			salt.Hint(salt.Function, row.Function), hostList(row.Hosts), placeOf(row))
 	}
 	for _, row := range r.Notes {
-		fmt.Fprintf(&b, "note: %dx %s: %s (%s)\n", row.Count, row.Function, row.Reason, hostList(row.Hosts))
+		fmt.Fprintf(&b, "note: %dx %s: %s (%s)\n  %s\n", row.Count, row.Function, row.Reason, hostList(row.Hosts),
+			placeOf(row))
 	}
 	if len(r.Reordered) > 0 {
 		fmt.Fprintf(&b, "note: states without a requisite run in another order than in Salt on %s\n",
@@ -211,6 +212,14 @@ func saltReport(r movein.SaltResult, f saltFlags) string {
 			filepath.Dir(name), name, shell.Word(absolute(filepath.Join(f.secrets, name))), name)
 	}
 	return b.String()
+}
+
+// placeOf returns the first declaration of a row.
+func placeOf(row movein.SaltRow) string {
+	if row.Count > 1 {
+		return "such as " + row.First
+	}
+	return "in " + row.First
 }
 
 // isBelow reports whether a path is a directory or in it, by the names that they have without symbolic links.

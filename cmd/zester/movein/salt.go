@@ -30,6 +30,7 @@ type SaltRow struct {
 	Reason   string
 	Count    int // of declarations, equal ones of several hosts counted once
 	Hosts    []string
+	First    string // the first of the declarations: its file and ID
 }
 
 // A SaltResult is what became of the hosts.
@@ -53,7 +54,10 @@ func Salt(in SaltInput) (SaltResult, error) {
 	}
 	src := newSources(in)
 	n := newNaming(in.Hosts, src.hidden)
-	report := tally{seen: map[string]bool{}, rows: map[[3]string]map[string]bool{}, counts: map[[3]string]int{}}
+	report := tally{
+		seen: map[string]bool{}, rows: map[[3]string]map[string]bool{}, counts: map[[3]string]int{},
+		first: map[[3]string]string{},
+	}
 	made := make([]minion, len(in.Hosts))
 	for i := range in.Hosts {
 		h := &in.Hosts[i]
@@ -113,12 +117,14 @@ type tally struct {
 	refused int
 	rows    map[[3]string]map[string]bool // hosts, by kind, function and reason
 	counts  map[[3]string]int
+	first   map[[3]string]string
 }
 
 func (t *tally) add(kind string, d Declaration, reason, host string, isNew bool) {
 	key := [3]string{kind, d.Function(), reason}
 	if t.rows[key] == nil {
 		t.rows[key] = map[string]bool{}
+		t.first[key] = d.place
 	}
 	t.rows[key][host] = true
 	if isNew {
@@ -130,7 +136,7 @@ func (t *tally) list(kind string) []SaltRow {
 	var rows []SaltRow
 	for key, hosts := range t.rows {
 		if key[0] == kind {
-			rows = append(rows, SaltRow{key[1], key[2], t.counts[key], slices.Sorted(maps.Keys(hosts))})
+			rows = append(rows, SaltRow{key[1], key[2], t.counts[key], slices.Sorted(maps.Keys(hosts)), t.first[key]})
 		}
 	}
 	sorting.Stable(rows, func(a, b SaltRow) int {

@@ -151,14 +151,16 @@ type made struct {
 // A conversion is a declaration on its way to states.
 type conversion struct {
 	Declaration
-	host   *Minion
-	source *sources
-	left   map[string]any    // arguments that nothing has read
-	args   map[string]any    // of the state
-	files  map[string][]byte // that the state needs, by their path in the repo
-	more   []map[string]any
-	notes  []string
-	isDone bool // another declaration of the host does it
+	host     *Minion
+	source   *sources
+	left     map[string]any    // arguments that nothing has read
+	args     map[string]any    // of the state
+	fields   map[string]any    // requisites and guards of the state
+	files    map[string][]byte // that the state needs, by their path in the repo
+	more     []map[string]any
+	notes    []string
+	function string // here
+	isDone   bool   // another declaration of the host does it
 }
 
 // take returns an argument and counts it as read.

@@ -59,7 +59,9 @@ func refuseTwins(all []attempt) error {
 	for _, e := range list {
 		_, contrast, isTwin := strings.Cut(e.Msg, ", with ")
 		if at, known := of[e.Path]; known && isTwin {
-			all[at] = attempt{err: refuse("another state has the same, with %s", contrast)}
+			all[at] = attempt{
+				err: refuse("another state has the same, with %s: write what both need into one", contrast),
+			}
 		}
 	}
 	return nil
@@ -69,6 +71,7 @@ func refuseTwins(all []attempt) error {
 func (n *naming) count(h *Minion, at int, a attempt, src *sources, report *tally) ([]made, error) {
 	d := h.Low[at]
 	key := identity(d)
+	d.place = src.hidden.cover(d.SLS) + ": " + n.of(h, at)[0]
 	isNew := !report.seen[key]
 	report.seen[key] = true
 
@@ -104,11 +107,11 @@ func (n *naming) attempt(h *Minion, at int, src *sources, isLate bool) attempt {
 	d := h.Low[at]
 	r, ok := rules[d.Function()]
 	if !ok {
-		return attempt{err: refuse("no such function here")}
+		return attempt{err: refuse("no such function here%s", instead[d.Function()])}
 	}
 	c := &conversion{
 		Declaration: d, host: h, source: src, left: maps.Clone(d.args), args: maps.Clone(r.fixed),
-		files: map[string][]byte{},
+		files: map[string][]byte{}, function: r.function,
 	}
 	if c.args == nil {
 		c.args = map[string]any{}
@@ -121,6 +124,7 @@ func (n *naming) attempt(h *Minion, at int, src *sources, isLate bool) attempt {
 		listens, _ = c.take("listen")
 	}
 	fields, err := n.fieldsOf(c, at)
+	c.fields = fields
 	if err == nil && r.before != nil {
 		err = r.before(c)
 	}
@@ -130,14 +134,14 @@ func (n *naming) attempt(h *Minion, at int, src *sources, isLate bool) attempt {
 	if err != nil {
 		return attempt{err: err}
 	}
-	if d.State != "file" && r.function == "cmd.run" && !c.isDone && !isGuarded(fields, c.args) {
+	if d.State != "file" && c.function == "cmd.run" && !c.isDone && !isGuarded(fields, c.args) {
 		c.note("the command runs each time, and a test cannot tell what it may bring; onlyif, unless or creates says " +
 			"when it is needed")
 	}
-	if r.function == "" || c.isDone {
+	if c.function == "" || c.isDone {
 		return attempt{states: []made{disabled(n.of(h, at)[0], d, "", src.hidden)}, notes: c.notes}
 	}
-	states := c.states(r.function, n.of(h, at), fields)
+	states := c.states(n.of(h, at), fields)
 	if isLate {
 		states = append(states, n.reaction(c, at, states[0], listens)...)
 	}
@@ -197,10 +201,10 @@ func (c *conversion) leaveOut(name string, k kind) error {
 }
 
 // states returns the states of the conversion.
-func (c *conversion) states(function string, names []string, fields map[string]any) []made {
-	states := []made{{name: names[0], function: function, args: c.args, fields: fields}}
+func (c *conversion) states(names []string, fields map[string]any) []made {
+	states := []made{{name: names[0], function: c.function, args: c.args, fields: fields}}
 	for i, args := range c.more {
-		states = append(states, made{name: names[i+1], function: function, args: args, fields: fields})
+		states = append(states, made{name: names[i+1], function: c.function, args: args, fields: fields})
 	}
 	return states
 }

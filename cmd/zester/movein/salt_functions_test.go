@@ -2,9 +2,12 @@ package movein
 
 import (
 	"io/fs"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"gopkg.in/yaml.v3"
 )
 
 // convertOne returns the state file that one declaration becomes. args are those of the declaration, as JSON.
@@ -16,9 +19,15 @@ func convertOne(t *testing.T, function, name, args string) (text string, refused
 	}
 	h := low(t, `[{"__sls__": "s", "__id__": "id", "name": "`+name+`", "state": "`+module+`", "fun": "`+fun+`"`+args+`},
 		{"__sls__": "s", "__id__": "other", "name": "other", "state": "test", "fun": "nop"},
+		{"__sls__": "s", "__id__": "blocks", "name": "/etc/blocks", "state": "file", "fun": "managed"},
 		{"__sls__": "s", "__id__": "ops", "name": "ops", "state": "group", "fun": "present", "gid": 700}]`)
 	h.Pillar = map[string]any{"motd": "hello"}
-	roots := fstest.MapFS{"a/b": {Data: []byte("b\n")}, "a/c": {Data: []byte("c\n")}, "k": {Data: []byte("# of bob\n\nssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHPZs9yCFhZwcVl2OjlYQoFLnuNZYlHuKWEpVSrEZXvS bob\n")}}
+	roots := fstest.MapFS{
+		"run.sh":  {Data: []byte("#!/bin/bash -e\necho one\n")},
+		"run.py":  {Data: []byte("#!/usr/bin/env python3\nprint(1)\n")},
+		"req.txt": {Data: []byte("# of app\nflask == 3.0.0  # pinned\n\ngunicorn\n")},
+		"a/b":     {Data: []byte("b\n")}, "a/c": {Data: []byte("c\n")}, "k": {Data: []byte("# of bob\n\nssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHPZs9yCFhZwcVl2OjlYQoFLnuNZYlHuKWEpVSrEZXvS bob\n")},
+	}
 	r, err := Salt(SaltInput{Hosts: []Minion{h}, Roots: []fs.FS{roots}})
 	if err != nil {
 		t.Fatal(function, err)
@@ -34,13 +43,13 @@ type line struct{ function, name, args, want string }
 func TestEachFunction(t *testing.T) {
 	t.Parallel()
 	tested := map[string]bool{}
-	for _, c := range lines {
+	for _, c := range slices.Concat(lines, programLines) {
 		tested[c.function] = true
 		got, refused := convertOne(t, c.function, c.name, c.args)
 		if len(refused) > 0 {
 			t.Errorf("%s %s %s: %v", c.function, c.name, c.args, refused)
 		}
-		if strings.TrimSpace(got) != strings.TrimSpace(c.want) {
+		if !isEqual(t, got, c.want) {
 			t.Errorf("%s %s %s became\n%s", c.function, c.name, c.args, got)
 		}
 	}
@@ -48,6 +57,32 @@ func TestEachFunction(t *testing.T) {
 		if !tested[function] && function != "test.nop" {
 			t.Errorf("no line for %s", function)
 		}
+	}
+}
+
+// isEqual reports whether two texts are equal YAML with equal comments.
+func isEqual(t *testing.T, a, b string) bool {
+	t.Helper()
+	form := func(text string) string {
+		var doc yaml.Node
+		if err := yaml.Unmarshal([]byte(strings.TrimLeft(text, "\n")), &doc); err != nil {
+			t.Fatal(err, text)
+		}
+		unquote(&doc)
+		out, err := yaml.Marshal(&doc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(out)
+	}
+	return form(a) == form(b)
+}
+
+// unquote takes the style of JSON from a document of YAML.
+func unquote(node *yaml.Node) {
+	node.Style = 0
+	for _, below := range node.Content {
+		unquote(below)
 	}
 }
 

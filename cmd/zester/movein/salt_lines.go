@@ -52,20 +52,30 @@ func pip(c *conversion) error {
 		return err
 	}
 	if venv == "" {
-		return refuse("no argument bin_env: here pip installs into a virtual environment alone")
+		return refuse("no argument bin_env: here pip installs into a virtual environment alone; give its directory " +
+			"as venv, or the package of the distribution, python3-NAME, as pkg.installed")
 	}
 	if path.Base(path.Dir(venv)) == "bin" { // the path of its pip
 		venv = path.Dir(path.Dir(venv))
 	}
 	c.args["venv"] = venv
-	if value, ok := c.take("pkgs"); ok {
-		all, isList := texts(value)
-		if !isList || len(all) == 0 {
-			return refuse("argument pkgs: a value of another form")
-		}
-		delete(c.args, "name")
-		slices.Sort(all)
-		c.args["names"] = slices.Compact(all)
+	all, err := c.packagesOf()
+	if err != nil {
+		return err
 	}
+	_, isFile := c.left["requirements"]
+	required, err := c.required()
+	if err != nil {
+		return err
+	}
+	if c.Declaration.args["pkgs"] == nil && isFile {
+		all = nil
+	}
+	if all = append(all, required...); len(all) == 1 && !isFile && all[0] == c.Name {
+		return nil
+	}
+	delete(c.args, "name")
+	slices.Sort(all)
+	c.args["names"] = slices.Compact(all)
 	return nil
 }

@@ -91,11 +91,6 @@ func (c *conversion) call() (name string, args []string, err error) {
 
 // blockReplaced reads a block between two lines.
 func blockReplaced(c *conversion) error {
-	for _, d := range c.host.Low {
-		if d.Function() == "file.accumulated" && d.args["filename"] == c.Name {
-			return refuse("a block with parts of file.accumulated")
-		}
-	}
 	c.args["begin"], c.args["end"] = "#-- start managed zone --", "#-- end managed zone --"
 	for argument, here := range map[string]string{"marker_start": "begin", "marker_end": "end"} {
 		if marker, err := c.takeText(argument); err != nil {
@@ -118,10 +113,17 @@ func blockReplaced(c *conversion) error {
 		}
 		content += string(text)
 	}
+	parts, err := c.accumulatedBy()
+	if err != nil {
+		return err
+	}
+	if content != "" {
+		parts = append([]string{content}, parts...)
+	}
 	for _, name := range []string{"show_changes", "source_hash"} {
 		delete(c.left, name)
 	}
-	return c.endOfBlock(content)
+	return c.endOfBlock(strings.Join(parts, "\n"))
 }
 
 // endOfBlock reads how the block ends, and where a missing one is made.

@@ -73,13 +73,18 @@ func (n *naming) of(h *Minion, at int) []string {
 	return names
 }
 
+// mayBeSeveral reports whether a declaration can become several states.
+func mayBeSeveral(d Declaration) bool {
+	return d.State == "pkg" || d.State == "ini" || d.Function() == "file.append" || d.Function() == "file.prepend"
+}
+
 // partsOf returns of how many states a declaration becomes.
 func partsOf(d Declaration) int {
 	r, ok := rules[d.Function()]
-	if !ok || r.before == nil || (d.State != "pkg" && d.Function() != "file.append" && d.State != "ini") {
+	if !ok || r.before == nil || !mayBeSeveral(d) {
 		return 1
 	}
-	c := &conversion{Declaration: d, left: map[string]any{}, args: map[string]any{}}
+	c := &conversion{Declaration: d, left: map[string]any{}, args: map[string]any{}, fields: map[string]any{}}
 	maps.Copy(c.left, d.args)
 	if r.before(c) != nil {
 		return 1

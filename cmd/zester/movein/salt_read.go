@@ -24,7 +24,8 @@ type Minion struct {
 type Declaration struct {
 	SLS, ID, State, Fun, Name string
 
-	args map[string]any // the other keys
+	args  map[string]any // the other keys
+	place string         // for people: its file and its name here
 }
 
 // Function returns the name of the function in Salt.

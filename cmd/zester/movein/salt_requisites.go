@@ -6,6 +6,7 @@ import (
 	"path"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
@@ -144,7 +145,7 @@ func (n *naming) fieldsOf(c *conversion, at int) (map[string]any, error) {
 		here := r.here
 		if here == "watch" && c.Function() != "service.running" {
 			here = "require"
-			if c.Fun == "wait" {
+			if c.isWaiting() {
 				here = "onchanges"
 			}
 		}
@@ -158,11 +159,14 @@ func (n *naming) fieldsOf(c *conversion, at int) (map[string]any, error) {
 			fields[here] = before
 		}
 	}
-	if c.Fun == "wait" && fields["onchanges"] == nil {
+	if c.isWaiting() && fields["onchanges"] == nil {
 		return nil, refuse("a wait without watch")
 	}
 	return fields, c.guards(fields)
 }
+
+// isWaiting reports whether the declaration does something only if what it watches changes.
+func (c *conversion) isWaiting() bool { return strings.HasPrefix(c.Fun, "wait") || c.Fun == "watch" }
 
 // guards reads what decides whether and how often a state runs.
 func (c *conversion) guards(fields map[string]any) error {

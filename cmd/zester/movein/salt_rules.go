@@ -240,6 +240,15 @@ func command(c *conversion) error {
 		c.args["argv"] = []string{program, "-c", c.Name}
 		delete(c.args, "command")
 	}
+	mask, err := c.takeText("umask")
+	if err != nil {
+		return err
+	}
+	if line, isText := c.args["command"].(string); mask != "" && isText {
+		c.args["command"] = "umask " + shell.Word(mask) + "; " + line
+	} else if mask != "" {
+		return refuse("argument umask: a command without /bin/sh: write umask into it")
+	}
 	hasShell, err := c.takeBool("python_shell", true)
 	if err != nil {
 		return err
@@ -290,14 +299,19 @@ func cronPresent(c *conversion) error {
 		return err
 	}
 	delete(c.left, "comment")
-	base := c.source.hidden.mask(cmp.Or(identifier, c.ID))
-	c.args["name"] = strings.Trim(strings.ReplaceAll(notInNames.ReplaceAllString(base, "-"), ".", "-"), "-")
+	c.args["name"] = c.cronName(identifier)
 	c.args["command"], c.args["cron"] = c.Name, cmp.Or(special, strings.Join(times, " "))
 	if user != "" && user != "root" {
 		c.args["user"] = user
 	}
 	c.note("Salt's line stays in the crontab of " + cmp.Or(user, "root") + ", and its job would run twice: remove it")
 	return nil
+}
+
+// cronName returns the name of the file of a line of cron.
+func (c *conversion) cronName(identifier string) string {
+	base := c.source.hidden.mask(cmp.Or(identifier, c.ID))
+	return strings.Trim(strings.ReplaceAll(notInNames.ReplaceAllString(base, "-"), ".", "-"), "-")
 }
 
 // user reads what happens to the groups and the password that a user has already.

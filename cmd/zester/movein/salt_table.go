@@ -28,12 +28,13 @@ var owner = map[string]argument{
 
 var packages = map[string]argument{
 	"version": {"version", asText}, "refresh": {"", dropped}, "cache_valid_time": {"", dropped},
-	"install_recommends": {"", unlessTrue}, "only_upgrade": {"", unlessFalse},
+	"install_recommends": {"", unlessTrue}, "only_upgrade": {"", unlessFalse}, "hold": {"", unlessFalse},
 }
 
 var units = map[string]argument{
-	"enable": {"enable", asBool}, "reload": {"reload", asBool}, "sig": {"", unlessFalse}, "init_delay": {"", noted},
-	"no_block": {"", unlessFalse}, "full_restart": {"", unlessFalse}, "provider": {"", noted},
+	"enable": {"enable", asBool}, "reload": {"reload", asBool}, "sig": {"", unlessFalse}, "unmask": {"unmask", asBool},
+	"init_delay": {"", noted},
+	"no_block":   {"", unlessFalse}, "full_restart": {"", unlessFalse}, "provider": {"", noted},
 }
 
 var commands = map[string]argument{
@@ -76,6 +77,11 @@ var rules = map[string]rule{
 	}, before: archive},
 	"file.touch":          {function: "file.managed", main: "path", args: owner, fixed: onlyMade},
 	"file.exists":         {function: "cmd.run", before: exists, args: map[string]argument{"makedirs": {"", dropped}}},
+	"file.accumulated":    {before: accumulated},
+	"file.copy":           {function: "cmd.run", before: copied},
+	"file.prepend":        {function: "file.line", main: "path", before: prepended},
+	"file.rename":         {function: "cmd.run", before: renamed},
+	"file.serialize":      {function: "file.managed", main: "path", args: owner, before: serialized},
 	"file.append":         {function: "file.line", main: "path", before: appended},
 	"file.replace":        {function: "file.replace", main: "path", before: replaced},
 	"file.line":           {function: "file.line", main: "path", before: oneLine},
@@ -130,8 +136,53 @@ var rules = map[string]rule{
 		"persist":  {"persist", asBool}, "mkmnt": {"makedir", asBool}, "config": {"", noted},
 		"mount": {"", onlyTrue},
 	}, before: mountOptions},
-	"debconf.set": {function: "debconf.set", main: "name", before: answers},
-	"test.nop":    {},
+	"debconf.set":            {function: "debconf.set", main: "name", before: answers},
+	"alternatives.install":   {function: "cmd.run", before: alternative},
+	"alternatives.set":       {function: "cmd.run", before: alternative},
+	"cmd.script":             {function: "cmd.run", args: commands, before: script},
+	"cmd.watch":              {function: "cmd.run", main: "command", args: commands, before: command},
+	"cmd.wait_script":        {function: "cmd.run", args: commands, before: script},
+	"cron.absent":            {function: "cron.absent", before: noCron},
+	"gem.installed":          {function: "cmd.run", args: map[string]argument{"user": {"user", asText}}, before: gem},
+	"iptables.append":        {function: "cmd.run", before: firewall},
+	"iptables.chain_present": {function: "cmd.run", before: firewall},
+	"iptables.insert":        {function: "cmd.run", before: firewall},
+	"iptables.set_policy":    {function: "cmd.run", before: firewall},
+	"kmod.present":           {function: "cmd.run", before: kernelModule},
+	"npm.installed":          {function: "cmd.run", args: map[string]argument{"user": {"user", asText}}, before: npm},
+	"pkg.held":               {function: "cmd.run", before: held},
+	"selinux.boolean":        {function: "cmd.run", before: boolean},
+	"virtualenv.managed": {function: "pip.installed", args: map[string]argument{
+		"user": {"user", asText}, "runas": {"user", asText}, "index_url": {"index", asText},
+		"system_site_packages": {"", unlessFalse}, "cwd": {"", dropped}, "pip_upgrade": {"", unlessFalse},
+	}, before: environment},
+	"stateconf.set":                {before: nothing},
+	"test.nop":                     {before: nothing},
+	"test.show_notification":       {before: nothing},
+	"test.succeed_without_changes": {before: nothing},
 }
 
 var onlyMade = map[string]any{"content": "", "replace": false}
+
+// instead says what to write for functions that are often used and have no counterpart.
+var instead = map[string]string{
+	"postgres_user.present":       withClient + "psql",
+	"postgres_database.present":   withClient + "psql",
+	"postgres_privileges.present": withClient + "psql",
+	"mysql_user.present":          withClient + "mysql",
+	"mysql_database.present":      withClient + "mysql",
+	"mysql_grants.present":        withClient + "mysql",
+	"docker_container.running":    ": a unit of systemd or a compose file as file.managed, and service.running",
+	"docker_image.present":        ": cmd.run with docker pull, and unless with docker image inspect",
+	"event.send":                  ": a change is in the result of the run; alerts and webhooks tell others",
+	"grains.present":              ": a setting of the host, or a fact that the peel reads",
+	"locale.present":              ": file.line in /etc/locale.gen, and cmd.run: locale-gen with onchanges",
+	"locale.system":               ": file.managed of /etc/default/locale",
+	"network.managed":             ": file.managed below /etc/network/interfaces.d or /etc/systemd/network",
+	"rsync.synchronized":          ": file.recurse, or cmd.run with rsync",
+	"ssh_known_hosts.present":     ": file.line in /etc/ssh/ssh_known_hosts",
+	"x509.certificate_managed":    ": cmd.run with openssl, and creates",
+}
+
+// withClient is the common part of what to write for states of databases.
+const withClient = ": cmd.run with a guard in unless, and the program "

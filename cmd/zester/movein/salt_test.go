@@ -316,8 +316,8 @@ func TestDeclarationsOfOneThing(t *testing.T) {
 	text := string(r.Files["settings/s.yaml"])
 	for _, want := range []string{
 		"  d1:\n    file.managed:\n      path: /made\n      content: |\n        x\n      user: root\n      mode: \"0440\"\n",
-		"  d3:\n    file.directory:\n", "not converted: another state has the same, with other arguments\n",
-		"not converted: another state has the same, with another function\n", "  d7:\n    cmd.run:\n",
+		"  d3:\n    file.directory:\n", "not converted: another state has the same, with other arguments: write what both need into one\n",
+		"not converted: another state has the same, with another function: write what both need into one\n", "  d7:\n    cmd.run:\n",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)

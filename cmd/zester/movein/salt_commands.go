@@ -1,0 +1,326 @@
+package movein
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"path"
+	"slices"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/seed-c01c3da5/zester/settings/shell"
+)
+
+// runs makes the state a command that runs unless a test says that nothing is to do.
+func (c *conversion) runs(unless string, argv ...string) error {
+	c.args["argv"] = argv
+	if unless == "" {
+		return nil
+	}
+	if c.fields["unless"] != nil {
+		return refuse("argument unless: it has a test of its own here")
+	}
+	c.fields["unless"] = []string{unless}
+	return nil
+}
+
+// takeTexts returns the values of text arguments in their order.
+func (c *conversion) takeTexts(names ...string) ([]string, error) {
+	values := make([]string, len(names))
+	for i, name := range names {
+		var err error
+		if values[i], err = c.takeText(name); err != nil {
+			return nil, err
+		}
+	}
+	return values, nil
+}
+
+// packagesOf returns the texts of pkgs, or the name of the declaration.
+func (c *conversion) packagesOf() ([]string, error) {
+	value, ok := c.take("pkgs")
+	if !ok {
+		return []string{c.Name}, nil
+	}
+	all, isList := texts(value)
+	if !isList || len(all) == 0 {
+		return nil, refuse("argument pkgs: a value of another form")
+	}
+	return all, nil
+}
+
+// nothing leaves out a declaration that changes no host.
+func nothing(c *conversion) error {
+	c.left, c.isDone = map[string]any{}, true
+	return nil
+}
+
+// accumulated leaves out a part of a file: the state of the file has it.
+func accumulated(c *conversion) error {
+	file, err := c.takeText("filename")
+	if err != nil {
+		return err
+	}
+	for _, d := range c.host.Low {
+		if d.Name == file && slices.Contains([]string{"file.managed", "file.blockreplace"}, d.Function()) {
+			return nothing(c)
+		}
+	}
+	return refuse("a part of a file that no file.managed and no file.blockreplace has")
+}
+
+// accumulatedBy returns the parts of the file that states of file.accumulated have for a block.
+func (c *conversion) accumulatedBy() ([]string, error) {
+	var mine, all []string
+	for _, d := range c.host.Low {
+		if d.Function() != "file.accumulated" || d.args["filename"] != c.Name {
+			continue
+		}
+		parts, ok := texts(d.args["text"])
+		if !ok {
+			return nil, refuse("argument text of file.accumulated: a value of another form")
+		}
+		all = append(all, parts...)
+		if slices.ContainsFunc(listOf(c.Declaration.args["require"]), func(e any) bool { return matches(d, e) }) {
+			mine = append(mine, parts...)
+		}
+	}
+	if len(mine) > 0 {
+		return mine, nil
+	}
+	return all, nil
+}
+
+// script reads a script of salt:// and gives its text to its interpreter.
+func script(c *conversion) error {
+	source, ok := c.take("source")
+	if !ok {
+		source = c.Name
+	}
+	_, text, err := c.source.find(source)
+	if err != nil {
+		return err
+	}
+	if c.left["template"] != nil && mayBeTemplate(string(text)) {
+		return refuse("a script that is a template: give the text that Salt rendered as command")
+	}
+	if len(text) > 64<<10 {
+		return refuse("a script of more than 64 KiB: give it as file.managed, and run it with cmd.run")
+	}
+	given, err := c.takeTexts("args", "shell")
+	if err != nil {
+		return err
+	}
+	if strings.ContainsAny(given[0], "'\"\\$`") {
+		return refuse("argument args: characters that a shell reads")
+	}
+	for _, name := range []string{"template", "context", "defaults", "source_hash"} {
+		delete(c.left, name)
+	}
+	c.Name = path.Base(plain(source))
+	argv := interpreter(string(text), given[1])
+	if argv == nil {
+		return refuse("a script of another program than a shell, Python or Perl")
+	}
+	c.args["argv"] = slices.Concat(argv, strings.Fields(given[0]))
+	return command(c)
+}
+
+// interpreter returns the arguments that run a script, up to those of the script. It is nil for an unknown program.
+func interpreter(text, otherwise string) []string {
+	words := []string{cmp.Or(otherwise, "/bin/sh")}
+	if first, _, _ := strings.Cut(text, "\n"); strings.HasPrefix(first, "#!") {
+		words = strings.Fields(first[2:])
+		if len(words) > 1 && path.Base(words[0]) == "env" {
+			words = words[1:]
+		}
+	}
+	if len(words) == 0 {
+		return nil
+	}
+	switch program := path.Base(words[0]); {
+	case slices.Contains([]string{"sh", "bash", "dash", "ksh", "zsh"}, program):
+		return append(words, "-c", text, "script")
+	case strings.HasPrefix(program, "python"):
+		return append(words, "-c", text)
+	case program == "perl":
+		return append(words, "-e", text)
+	}
+	return nil
+}
+
+// environment reads a virtual environment of Python with its packages.
+func environment(c *conversion) error {
+	names := []string{}
+	if value, ok := c.take("pip_pkgs"); ok {
+		all, isList := texts(value)
+		if !isList {
+			return refuse("argument pip_pkgs: a value of another form")
+		}
+		names = all
+	}
+	required, err := c.required()
+	if err != nil {
+		return err
+	}
+	python, err := c.takeText("python")
+	if err != nil {
+		return err
+	}
+	delete(c.left, "venv_bin")
+	names = append(names, required...)
+	if len(names) == 0 {
+		c.function = "cmd.run"
+		c.args["creates"] = c.Name + "/bin/python"
+		return c.runs("", cmp.Or(python, "python3"), "-m", "venv", c.Name)
+	}
+	if python != "" && path.Base(python) != "python3" {
+		c.note("argument python: " + python + " is left out: pip.installed makes the environment with python3")
+	}
+	slices.Sort(names)
+	c.args["venv"], c.args["names"] = c.Name, slices.Compact(names)
+	return nil
+}
+
+// required returns the packages that a file of requirements in salt:// names.
+func (c *conversion) required() (names []string, err error) {
+	value, ok := c.take("requirements")
+	if !ok {
+		return nil, nil
+	}
+	if name, isText := value.(string); isText && strings.HasPrefix(name, "/") {
+		return nil, refuse("argument requirements: a file of the host: write its packages as names")
+	}
+	_, text, err := c.source.find(value)
+	for line := range strings.Lines(string(text)) {
+		line, _, _ = strings.Cut(line, "#")
+		if line = strings.TrimSpace(line); line != "" {
+			names = append(names, strings.ReplaceAll(line, " ", ""))
+		}
+	}
+	return names, err
+}
+
+// serialized writes a value as the text of a file.
+func serialized(c *conversion) error {
+	value, ok := c.take("dataset")
+	key, err := c.takeText("dataset_pillar")
+	if err == nil && !ok {
+		value, ok = lookup(c.host.Pillar, strings.Split(key, ":"))
+	}
+	if err != nil || !ok {
+		return cmp.Or(err, refuse("argument dataset_pillar: a value that is not in the pillar; give --pillar"))
+	}
+	given, err := c.takeTexts("formatter", "serializer")
+	if err != nil {
+		return err
+	}
+	if c.left["merge_if_exists"] == false {
+		delete(c.left, "merge_if_exists")
+	}
+	delete(c.left, "show_changes")
+	if text, isKnown := c.source.rendered(c.host.ID, c.Name); isKnown {
+		c.args["content"] = string(text)
+		return nil
+	}
+	var text bytes.Buffer
+	switch form := cmp.Or(given[0], given[1], "yaml"); form {
+	case "json":
+		enc := json.NewEncoder(&text)
+		enc.SetEscapeHTML(false)
+		enc.SetIndent("", "  ")
+		err = enc.Encode(value)
+	case "yaml":
+		var plainValue any
+		if raw, _ := json.Marshal(value); yaml.Unmarshal(raw, &plainValue) != nil {
+			return refuse("argument dataset: a value of another form")
+		}
+		var out []byte
+		out, err = encodeNode(valueNode(plainValue))
+		text.Write(out)
+		c.note("the text of a dataset may have other blanks than Salt's; --pushed keeps that text")
+	default:
+		return refuse("argument formatter: %s; run salt '*' cp.push PATH and give --pushed", form)
+	}
+	c.args["content"] = text.String()
+	return err
+}
+
+// copied copies a file of the host to a place where nothing is.
+func copied(c *conversion) error {
+	given, err := c.takeTexts("source", "user", "group", "mode")
+	if err != nil {
+		return err
+	}
+	if force, err := c.takeBool("force", false); err != nil || force {
+		return cmp.Or(err, refuse("argument force: true, which copies again: give the file in files/ as file.managed"))
+	}
+	from, to := shell.Quote(given[0]), shell.Quote(c.Name)
+	line := "cp -r -- " + from + " " + to
+	if keeps, err := c.takeBool("preserve", false); err != nil {
+		return err
+	} else if keeps {
+		line = "cp -a -- " + from + " " + to
+	}
+	if makes, err := c.takeBool("makedirs", false); err != nil {
+		return err
+	} else if makes {
+		line = "mkdir -p -- " + shell.Quote(path.Dir(c.Name)) + " && " + line
+	}
+	if owner := strings.TrimSuffix(given[1]+":"+given[2], ":"); owner != "" {
+		line += " && chown " + shell.Quote(owner) + " " + to
+	}
+	if given[3] != "" {
+		line += " && chmod " + shell.Quote(given[3]) + " " + to
+	}
+	c.args["command"], c.args["creates"] = line, c.Name
+	return nil
+}
+
+// renamed moves a file of the host to a place where nothing is.
+func renamed(c *conversion) error {
+	from, err := c.takeText("source")
+	if err != nil {
+		return err
+	}
+	if force, err := c.takeBool("force", false); err != nil || force {
+		return cmp.Or(err, refuse("argument force: true, which replaces what is there"))
+	}
+	guard, _ := c.fields["onlyif"].([]string)
+	c.fields["onlyif"] = append(guard, "test -e "+shell.Quote(from))
+	c.args["creates"] = c.Name
+	return c.runs("", "mv", "--", from, c.Name)
+}
+
+// prepended writes lines before all others.
+func prepended(c *conversion) error {
+	if err := appended(c); err != nil {
+		return err
+	}
+	all := []any{c.args["line"]}
+	for _, more := range c.more {
+		all = append(all, more["line"])
+	}
+	slices.Reverse(all) // each new line is the first
+	c.args["line"], c.args["before"] = all[0], "^"
+	for i, more := range c.more {
+		more["line"], more["before"] = all[i+1], "^"
+	}
+	return nil
+}
+
+// noCron removes the file that a line of a crontab has become here.
+func noCron(c *conversion) error {
+	given, err := c.takeTexts("identifier", "user")
+	if err != nil {
+		return err
+	}
+	for _, name := range []string{"minute", "hour", "daymonth", "month", "dayweek", "special", "comment"} {
+		delete(c.left, name)
+	}
+	c.args["name"] = c.cronName(given[0])
+	c.note("a line of Salt in the crontab of " + cmp.Or(given[1], "root") + " stays: remove it")
+	return nil
+}
