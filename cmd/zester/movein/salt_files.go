@@ -65,6 +65,8 @@ func (s *sources) find(value any) (name string, text []byte, err error) {
 				continue
 			case errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid):
 				continue
+			case errors.Is(err, fs.ErrPermission):
+				return "", nil, refuse("argument source: a file of --roots that you may not read")
 			case err != nil:
 				return "", nil, err
 			case info.IsDir():

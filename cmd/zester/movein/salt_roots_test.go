@@ -89,6 +89,32 @@ func TestLinksLeadOutOfNoRoot(t *testing.T) {
 	}
 }
 
+// forbidden is a directory whose files the person may not read.
+type forbidden struct{}
+
+func (forbidden) Open(name string) (fs.File, error) {
+	return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrPermission}
+}
+
+func TestAFileThatMayNotBeReadLeavesItsDeclarationAlone(t *testing.T) {
+	t.Parallel()
+	h := low(t, `[{"__sls__": "s", "__id__": "x", "name": "/srv/a", "state": "file", "fun": "managed", `+
+		`"source": "salt://a"}, {"__sls__": "s", "__id__": "y", "name": "/srv/b", "state": "file", "fun": "directory"}]`)
+	r, err := Salt(SaltInput{Hosts: []Minion{h}, Roots: []fs.FS{forbidden{}}})
+	if err != nil || len(r.Refused) != 1 || r.Refused[0].Reason != "argument source: a file of --roots that you may not read" {
+		t.Errorf("%v, %v", r.Refused, err)
+	}
+}
+
+// A link that leads out says so, and is neither absent nor read.
+func TestTheErrorOfALinkThatLeadsOut(t *testing.T) {
+	t.Parallel()
+	_, err := linked(t).Open("escape")
+	if err == nil || err.Error() != "open escape: it leads out of the directory by a symbolic link" {
+		t.Error(err)
+	}
+}
+
 // What another minion sent to the master is not that of this host, whatever its links say.
 func TestPushedFilesLeadOutOfNoRoot(t *testing.T) {
 	t.Parallel()
