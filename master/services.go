@@ -259,6 +259,7 @@ func (s *services) backend() (b rest.Backend, own []func(context.Context) error)
 		Audit:      s.audit,
 		Questions:  s.server,
 		Check:      s.judge.reach().Check,
+		CheckWhole: s.judge.reach().CheckWhole,
 		Allow:      s.judge.allow,
 		Dispatcher: s.dispatcher,
 		Results:    results.New(results.Options{JetStream: s.js, Store: s.jobs, Log: m.log}),

@@ -145,10 +145,11 @@ func (e *explainer) second(ctx context.Context, u *credential.User) (string, err
 		return strings.TrimSuffix(rule.From, ","), nil
 	}
 	rules, err := e.o.Users.Seconds(ctx, verb)
-	if err != nil || len(rules) == 0 || !service.NeedsSecond(from) {
+	i := slices.IndexFunc(rules, func(s access.Second) bool { return s.CoversFile(e.q.Path) })
+	if err != nil || i < 0 || !service.NeedsSecond(from) {
 		return "", err
 	}
-	return strings.TrimSuffix(rules[0].From, ","), nil
+	return strings.TrimSuffix(rules[i].From, ","), nil
 }
 
 // explain decides by the rules by which masters decide about the request itself.

@@ -218,6 +218,7 @@ func (f *fleet) rest(t *testing.T, token, method, path, body string) answer {
 	if err != nil {
 		t.Fatal(err)
 	}
+	r.Close = true // each client has connections of its own, and an address has a bounded number
 	r.Header.Set("Authorization", "Bearer "+token)
 	if body != "" {
 		r.Header.Set("Content-Type", "application/json")

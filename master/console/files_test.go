@@ -2,6 +2,10 @@ package console_test
 
 import (
 	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -78,6 +82,8 @@ func TestRulesSayWhichFilesOfTheRepoPeopleWrite(t *testing.T) {
 		t.Errorf("%d are refused and %d are not: the cases are of one kind", refused, done)
 	}
 	t.Run("later steps", func(t *testing.T) { filesOfHeldActions(t, f) })
+	t.Run("two persons", func(t *testing.T) { filesOfTwoPersons(t, f) })
+	t.Run("links", func(t *testing.T) { filesBehindLinks(t, f) })
 	t.Run("all files", func(t *testing.T) { filesOfNewEntries(t, f) })
 }
 
@@ -169,5 +175,110 @@ func filesOfNewEntries(t *testing.T, f *fleet) {
 	q := api.ScheduleChange{By: []string{"pat"}}
 	if _, err := api.ScheduleRemove.Ask(t.Context(), f.people["pat"], q); err == nil || !strings.Contains(err.Error(), "top.d/api.yaml") {
 		t.Errorf("pat removes all entries that pat made: %v", err)
+	}
+}
+
+// filesOfTwoPersons holds that changes of some files need two persons, as auth can says, and changes of others do not.
+func filesOfTwoPersons(t *testing.T, f *fleet) {
+	f.madeBy(t, f.local, "bob")
+	f.setRole(t, "four-eyes", "two_persons:\n  - {verbs: [schedule.disable, schedule.add], paths: [settings/web, top.d/*]}\n"+
+		"  - {verbs: [schedule.enable]}\n")
+	f.until(t, "the rules", func(ctx context.Context) bool {
+		_, err := api.ScheduleEnable.Ask(ctx, f.people["ann"], api.ScheduleChange{Ref: "nowhere"})
+		_, waits := api.HeldAs(err)
+		return waits
+	})
+	q := api.ScheduleChange{Ref: "web", Dry: true}
+	if _, err := api.ScheduleDisable.Ask(t.Context(), f.people["ann"], q); err != nil {
+		t.Errorf("what is only checked waits: %v", err)
+	}
+	for _, entry := range []string{"near", "web"} {
+		file := entryFiles[entry]
+		a, err := api.UserExplain.Ask(t.Context(), f.local, api.AccessRequest{Name: "ann", Verb: "schedule.disable", Path: file})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var id api.HoldID
+		waits := false
+		f.until(t, "a change of "+file, func(ctx context.Context) bool { // an earlier commit may not be in force yet
+			_, err = api.ScheduleDisable.Ask(ctx, f.people["ann"], api.ScheduleChange{Ref: entry})
+			id, waits = api.HeldAs(err)
+			return waits || err == nil
+		})
+		if waits != (a.Second != "") || waits != (entry == "web") {
+			t.Errorf("a change of %s ended with %v, and auth can says %+v", file, err, a)
+		}
+		isDone := func() bool {
+			text, err := f.git("show", "main:"+file)
+			return err == nil && strings.Contains(text, "enabled: false")
+		}
+		if isDone() == waits {
+			t.Errorf("%s was changed: %v, and the change waits: %v", file, isDone(), waits)
+		}
+		if !waits {
+			continue
+		}
+		f.once(t, id, map[string]string{"ann": "they are the same", "pat": ""}, "bob")
+		if !isDone() {
+			t.Errorf("%s is as it was after two persons", file)
+		}
+	}
+	add, err := api.NewScheduleAdd(map[string]any{"name": "extra", "function": "test.ping", "every": "1h", "target": "web-01"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := api.ScheduleAdd.Ask(t.Context(), f.people["ann"], add); api.CodeOf(err) != api.CodeWaits {
+		t.Errorf("a change of several files, one of which needs two persons: %v", err)
+	}
+	if _, err := api.RoleRemove.Ask(t.Context(), f.local, api.RoleName{Name: "four-eyes"}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// filesBehindLinks holds that a change never goes through a symbolic link, neither of a file nor of a folder.
+func filesBehindLinks(t *testing.T, f *fleet) {
+	dir := filepath.Join(t.TempDir(), "work")
+	in := func(args ...string) {
+		t.Helper()
+		args = append([]string{"-c", "user.name=Ada", "-c", "user.email=ada@example.com", "-C", dir}, args...)
+		if out, err := exec.Command("git", args...).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	for what, link := range map[string][2]string{
+		"a file":   {"../all.yaml", "settings/api/linked.yaml"},
+		"a folder": {"web", "settings/api"},
+	} {
+		dir = filepath.Join(t.TempDir(), "work")
+		if out, err := exec.Command("git", "clone", "-q", f.repo, dir).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		before, err := f.git("rev-parse", "main")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(os.MkdirAll(filepath.Dir(filepath.Join(dir, link[1])), 0o755), os.Symlink(link[0], filepath.Join(dir, link[1]))); err != nil {
+			t.Fatal(err)
+		}
+		in("add", "-A")
+		in("commit", "-q", "-m", "A link")
+		in("push", "-q", "origin", "HEAD:main")
+		linked, err := f.git("rev-parse", "main")
+		if err != nil {
+			t.Fatal(err)
+		}
+		add, err := api.NewScheduleAdd(map[string]any{"name": "linked", "function": "test.ping", "every": "1h", "target": "web-01"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"pat", "ann"} {
+			if _, err := api.ScheduleAdd.Ask(t.Context(), f.people[name], add); err == nil {
+				t.Errorf("%s as a link: %s writes through it", what, name)
+			}
+		}
+		if now, err := f.git("rev-parse", "main"); err != nil || now != linked {
+			t.Errorf("%s as a link: the branch is at %s: %v", what, now, err)
+		}
+		in("push", "-q", "-f", "origin", strings.TrimSpace(before)+":main")
 	}
 }

@@ -17,7 +17,7 @@ func (r *routes) assistants() http.Handler {
 	scopes := []credential.Scope{
 		credential.ScopeRead, credential.ScopeDispatch, credential.ScopeAdmin, credential.ScopeMCP,
 	}
-	return r.guard.protect(scopes, mcp.Handler(func(q *http.Request) (o mcp.Options, owner string) {
+	return r.guard.protect(scopes, "", mcp.Handler(func(q *http.Request) (o mcp.Options, owner string) {
 		t, from := tokenOf(q.Context()), callerOf(q.Context())
 		from.Via = grants.ViaMCP
 		o = *r.s.o.MCP

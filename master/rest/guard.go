@@ -42,6 +42,7 @@ const (
 type guard struct {
 	tokens  *token.Store
 	check   func(context.Context, grants.Caller, access.Verb) error
+	whole   func(context.Context, grants.Caller, access.Verb) error
 	log     *slog.Logger
 	audit   *audit.Log // nil: nothing is kept
 	guesses *bounds.Limiter[netip.Prefix]
@@ -50,7 +51,7 @@ type guard struct {
 
 func newGuard(b Backend, log *slog.Logger) *guard {
 	return &guard{
-		tokens: b.Tokens, check: b.Check, audit: b.Audit, log: log,
+		tokens: b.Tokens, check: b.Check, whole: b.CheckWhole, audit: b.Audit, log: log,
 		guesses: bounds.NewLimiter[netip.Prefix](rate.Every(guessEvery), guessesAtOnce),
 		asked:   bounds.NewLimiter[string](requestsPerSecond, requestsAtOnce),
 	}
@@ -182,7 +183,11 @@ func (g *guard) ofMakers(r *http.Request, t *credential.Token, verb access.Verb)
 	if !wire.Reads(what) && verb != access.Verb(api.JobCancel.HTTP.Verb) {
 		return nil
 	}
-	switch err := g.check(r.Context(), callerOf(r.Context()), verb); {
+	err := g.check(r.Context(), callerOf(r.Context()), verb)
+	if err == nil && api.Showings()[string(verb)] == api.WholeFleet {
+		err = g.whole(r.Context(), callerOf(r.Context()), verb)
+	}
+	switch {
 	case errors.Is(err, grants.ErrNotAllowed):
 		return g.forbid(r, t, sentence(err))
 	case err != nil:
@@ -198,8 +203,9 @@ func trust(ctx context.Context, w http.ResponseWriter) {
 	bounds.Trust(ctx)
 }
 
-// protect is middleware for a handler outside of the OpenAPI document.
-func (g *guard) protect(scopes []credential.Scope, h http.Handler) http.Handler {
+// protect is middleware for a handler outside of the OpenAPI document. verb is what the rules about those who made the
+// token have to allow; empty: the services that are asked decide.
+func (g *guard) protect(scopes []credential.Scope, verb access.Verb, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		token, denied := g.admit(r, scopes)
 		if denied != nil {
@@ -208,7 +214,12 @@ func (g *guard) protect(scopes []credential.Scope, h http.Handler) http.Handler 
 		}
 		trust(r.Context(), w)
 		ctx := context.WithValue(context.WithValue(r.Context(), tokenKey{}, token), remoteKey{}, r.RemoteAddr)
-		h.ServeHTTP(w, r.WithContext(ctx))
+		r = r.WithContext(ctx)
+		if denied := g.ofMakers(r, token, verb); denied != nil {
+			denied.write(w)
+			return
+		}
+		h.ServeHTTP(w, r)
 	})
 }
 

@@ -96,10 +96,11 @@ func (s *system) master(name string) {
 	table, err := coverage.New(coverage.Options{JetStream: s.js, Fleet: fleet})
 	must(err)
 	s.backend = rest.Backend{
-		Check:     func(context.Context, grants.Caller, access.Verb) error { return nil },
-		Allow:     s.allow,
-		Coverage:  table,
-		JetStream: s.js, Store: store, Tokens: s.tokens, Dispatcher: dispatcher, Results: consumer, Scanner: scanner, Fleet: fleet,
+		Check:      func(context.Context, grants.Caller, access.Verb) error { return nil },
+		CheckWhole: func(context.Context, grants.Caller, access.Verb) error { return nil },
+		Allow:      s.allow,
+		Coverage:   table,
+		JetStream:  s.js, Store: store, Tokens: s.tokens, Dispatcher: dispatcher, Results: consumer, Scanner: scanner, Fleet: fleet,
 		Trimmer:   quota.New(quota.Options{JetStream: s.js}),
 		Questions: apiserver.New(apiserver.Options{JetStream: s.js, Store: store, Tokens: s.tokens, Fleet: fleet, Coverage: table, ID: name}),
 	}

@@ -78,7 +78,9 @@ type Backend struct {
 	Questions *apiserver.Server
 	// Check returns [grants.ErrNotAllowed] with the reason if a token may not send masters a request, and Allow if it
 	// may not dispatch a job.
-	Check      func(ctx context.Context, from grants.Caller, verb access.Verb) error
+	Check func(ctx context.Context, from grants.Caller, verb access.Verb) error
+	// CheckWhole returns [grants.ErrNotAllowed] if a token may not read about all peels.
+	CheckWhole func(ctx context.Context, from grants.Caller, verb access.Verb) error
 	Allow      func(ctx context.Context, from grants.Caller, spec *job.Spec) error
 	Dispatcher *dispatch.Dispatcher
 	Results    *results.Consumer

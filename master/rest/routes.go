@@ -18,6 +18,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/apiserver"
 	"github.com/seed-c01c3da5/zester/master/audit"
+	"github.com/seed-c01c3da5/zester/master/auth/access"
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/rest/bounds"
 	"github.com/seed-c01c3da5/zester/peel/dial"
@@ -66,7 +67,7 @@ func (s *Server) enter(b Backend, mux humago.Mux) {
 		Trimmer:    b.Trimmer,
 		Audit:      b.Audit,
 	}, b.Collectors...)
-	mux.HandleFunc("GET /metrics", r.guard.protect(scrapeScopes, counters).ServeHTTP)
+	mux.HandleFunc("GET /metrics", r.guard.protect(scrapeScopes, scrapeVerb, counters).ServeHTTP)
 }
 
 // pages returns the handler of the console, for requests that name this listener: a name that another site has chosen
@@ -178,6 +179,9 @@ var (
 	scrapeScopes = []credential.Scope{credential.ScopeRead, credential.ScopeMetrics}
 	eitherScope  = []credential.Scope{credential.ScopeRead, credential.ScopeDispatch}
 )
+
+// scrapeVerb is the verb of which the rules decide about metrics, which count the fires of each entry on the whole fleet.
+const scrapeVerb access.Verb = "coverage.status"
 
 // All malformed requests get status 400; huma uses 422 for some.
 func init() {

@@ -17,7 +17,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -53,22 +52,23 @@ type scheduleOptions struct {
 	Returns func(ctx context.Context, jid wire.JID) (*job.RowsPage, error)
 }
 
+// listVerb is the verb of which the rules decide about a list of entries, also one that is empty for the token.
+const listVerb = "schedule.list"
+
 // registerSchedules adds the routes.
 func registerSchedules(a huma.API, o scheduleOptions) {
-	list := o.Over(&api.Route{
-		Path: "GET /schedules", ID: "list-schedules",
+	register(a, o.Over(&api.Route{
+		Path: "GET /schedules", ID: "list-schedules", Verb: listVerb,
 		Summary: "List the schedule entries of the config repo; empty without the scope admin",
 		Scopes:  []credential.Scope{credential.ScopeRead, credential.ScopeDispatch, credential.ScopeSync},
-	})
-	list.Errors = slices.DeleteFunc(list.Errors, func(status int) bool { return status == http.StatusForbidden })
-	register(a, list, o.list)
+	}), o.list)
 	register(a, o.Over(&api.Route{
 		Path: "POST /schedules", ID: "add-schedule", Summary: "Add a schedule entry to the config repo",
 		Codes: []int{409, 408, 413, 415},
 	}), o.add)
 	register(a, o.Over(&api.Route{
 		Path: "GET /schedules/{id}", ID: "show-schedule", Summary: "Show a schedule entry, by its number or name",
-		Codes: []int{404},
+		Verb: listVerb, Codes: []int{404},
 	}), o.show)
 	register(a, o.Over(&api.Route{
 		Path: "DELETE /schedules/{id}", ID: "remove-schedule",

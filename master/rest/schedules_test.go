@@ -316,6 +316,8 @@ func (s *system) provokeSchedules(check func(method, path string, a answer)) {
 	check("POST", base, s.otherType(admin, base))
 	check("POST", base, s.ask(admin, "POST", base, strings.Repeat(" ", 2<<20)))
 	check("GET", base, s.ask(admin, "GET", base, nil))
+	scraper := s.token(credential.TokenRequest{Name: "scraper", Scopes: []credential.Scope{credential.ScopeMetrics}})
+	check("GET", base, s.ask(scraper, "GET", base, nil))
 	check("GET", one, s.ask(admin, "GET", base+"/by-hand", nil))
 	check("GET", one, s.ask(admin, "GET", base+"/nothing", nil))
 	for _, verb := range []string{"/pause", "/unpause", "/run"} {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -61,9 +62,39 @@ func (o *Options) second(ctx context.Context, v Verb, c *Call) error {
 		return err
 	}
 	rules, err := known.Users.Seconds(ctx, verb)
-	if err != nil || len(rules) == 0 || v.noun == api.ScheduleAdd.Noun && isDry(c.Data) {
+	switch {
+	case err != nil, len(rules) == 0, v.noun == api.ScheduleAdd.Noun && isDry(c.Data):
 		return err
+	case !slices.ContainsFunc(rules, func(s access.Second) bool { return s.CoversFile("") }):
+		c.wait = o.waitFor(c, verb, rules) // by the files, which are not known yet
+		return nil
 	}
+	return o.waits(ctx, v, c, verb)
+}
+
+// waitFor returns what [Call.Wait] does: it has a request wait if a rule covers one of the files.
+func (o *Options) waitFor(c *Call, verb access.Verb, rules []access.Second) func(context.Context, []string) error {
+	return func(ctx context.Context, files []string) error {
+		for i := range rules {
+			if slices.ContainsFunc(files, rules[i].CoversFile) {
+				return o.waits(ctx, Verb{}, c, verb)
+			}
+		}
+		return nil
+	}
+}
+
+// Wait returns an error with [api.CodeWaits] if a change of some files needs a second person. It has then stored the
+// request as an action. Call it before the change is made.
+func (c *Call) Wait(ctx context.Context, files ...string) error {
+	if c.wait == nil {
+		return nil
+	}
+	return c.wait(ctx, files)
+}
+
+// waits has a request wait as an action of its caller, and returns an error that says so.
+func (o *Options) waits(ctx context.Context, v Verb, c *Call, verb access.Verb) error {
 	if v.naming != nil {
 		if err := v.naming(c); err != nil {
 			return err

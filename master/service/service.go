@@ -49,8 +49,9 @@ type Call struct {
 	subject   string
 	header    nats.Header
 	unchecked bool
-	held      string         // ID of the held action as which the request waits, or which it carries out
-	asker     *grants.Caller // who asked for the held action that the request carries out
+	held      string                                // ID of the held action as which the request waits, or which it carries out
+	wait      func(context.Context, []string) error // nil: the request does not wait because of the files it changes
+	asker     *grants.Caller                        // who asked for the held action that the request carries out
 }
 
 // By returns the caller, and who asked for the held action that the request carries out: both have to be allowed it.

@@ -26,10 +26,12 @@ import (
 
 // An intent is a change to make on the newest commit of the branch, and again if others push meanwhile.
 type intent struct {
-	user    string
-	of      access.Verb
-	by      []grants.Caller // who all have to be allowed to change the files; nil: nobody asked for it
-	request []byte          // what tells this request from others of the user: its key or itself
+	user string
+	of   access.Verb
+	by   []grants.Caller // who all have to be allowed to change the files; nil: nobody asked for it
+	// wait returns an error if a change of some files waits for a second person; nil: it never does.
+	wait    func(ctx context.Context, files ...string) error
+	request []byte // what tells this request from others of the user: its key or itself
 	propose bool
 	dry     bool   // it is only checked
 	added   bool   // it is a new entry
@@ -142,7 +144,11 @@ func (on *session) change(ctx context.Context, w intent, repo *edit.Repo) (edite
 	if change.done != nil {
 		files = append(files, change.done.Pos.File)
 	}
-	return change, on.mayUse(ctx, w.by, w.of, files...)
+	err = on.mayUse(ctx, w.by, w.of, files...)
+	if err == nil && w.wait != nil && !w.dry && change.done == nil {
+		err = w.wait(ctx, files...)
+	}
+	return change, err
 }
 
 // mayUse returns [grants.ErrNotAllowed] if some callers may not change or show files by a request of a verb.

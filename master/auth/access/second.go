@@ -21,6 +21,8 @@ type Second struct {
 	// Peels is how many peels of Target a job may run on without a second person, such as "> 25" or "> 10 %". Empty:
 	// none.
 	Peels string `json:"peels,omitempty"`
+	// Paths are patterns for files of the config repo, as in [Actions]; empty: whatever the request is about.
+	Paths []string `json:"paths,omitempty"`
 }
 
 // unheld are the verbs that never wait for a second person: those about the caller alone, those about held actions, and
@@ -50,6 +52,12 @@ func (t *Table) Seconds(verb Verb) (covering []Second) {
 		}
 	}
 	return covering
+}
+
+// CoversFile reports whether a change of a file needs a second person. Without a file, the question is whether one of
+// any file does.
+func (s *Second) CoversFile(file string) bool {
+	return len(s.Paths) == 0 || file != "" && slices.ContainsFunc(s.Paths, func(p string) bool { return isBelow(p, file) })
 }
 
 // Expr returns the expression for the peels that a rule is about.
@@ -116,7 +124,7 @@ func (p *roleParser) seconds(n *strictyaml.Node) (all []Second) {
 // second reads one rule under two_persons.
 func (p *roleParser) second(n *strictyaml.Node, at string) (s Second) {
 	if n.Kind != strictyaml.Map {
-		p.refuse(n, at, "%s", n.Mismatch("a map with verbs, and perhaps target, functions and peels"))
+		p.refuse(n, at, "%s", n.Mismatch("a map with verbs, and perhaps target, functions, peels and paths"))
 		return s
 	}
 	var keys struct {
@@ -124,6 +132,7 @@ func (p *roleParser) second(n *strictyaml.Node, at string) (s Second) {
 		Target    *strictyaml.Node `yaml:"target"`
 		Functions *strictyaml.Node `yaml:"functions"`
 		Peels     *strictyaml.Node `yaml:"peels"`
+		Paths     *strictyaml.Node `yaml:"paths"`
 	}
 	if bad, ok := strictyaml.Decode(n, &keys).(strictyaml.Errors); ok {
 		for _, e := range bad {
@@ -146,6 +155,7 @@ func (p *roleParser) second(n *strictyaml.Node, at string) (s Second) {
 			p.refuse(keys.Peels, at+".peels", "%v", err)
 		}
 	}
+	s.Paths = p.paths(keys.Paths, at+".paths")
 	s.Verbs = p.verbs(keys.Verbs, at+".verbs", true)
 	isNarrow := keys.Target != nil || keys.Functions != nil || keys.Peels != nil
 	for i, v := range s.Verbs {
@@ -158,6 +168,8 @@ func (p *roleParser) second(n *strictyaml.Node, at string) (s Second) {
 		case isNarrow && Verb(v) != Dispatch:
 			p.refuse(keys.Verbs.List[i], where, "target, functions and peels are for the verb %s alone; "+
 				"put %s into another rule", Dispatch, v)
+		case keys.Paths != nil && !OfFile(Verb(v)):
+			p.refuse(keys.Verbs.List[i], where, "paths are for the verbs %s alone; put %s into another rule", ofFile, v)
 		}
 	}
 	return s
