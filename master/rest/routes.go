@@ -180,7 +180,7 @@ var (
 	eitherScope  = []credential.Scope{credential.ScopeRead, credential.ScopeDispatch}
 )
 
-// scrapeVerb is the verb of which the rules decide about metrics, which count the fires of each entry on the whole fleet.
+// scrapeVerb is what the rules must allow who made a token that reads metrics. They count the fires of the whole fleet.
 const scrapeVerb access.Verb = "coverage.status"
 
 // All malformed requests get status 400; huma uses 422 for some.

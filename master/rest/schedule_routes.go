@@ -52,7 +52,7 @@ type scheduleOptions struct {
 	Returns func(ctx context.Context, jid wire.JID) (*job.RowsPage, error)
 }
 
-// listVerb is the verb of which the rules decide about a list of entries, also one that is empty for the token.
+// listVerb is what the rules must allow who lists entries, also where the list is empty for the token.
 const listVerb = "schedule.list"
 
 // registerSchedules adds the routes.

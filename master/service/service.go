@@ -49,9 +49,11 @@ type Call struct {
 	subject   string
 	header    nats.Header
 	unchecked bool
-	held      string                                // ID of the held action as which the request waits, or which it carries out
-	wait      func(context.Context, []string) error // nil: the request does not wait because of the files it changes
-	asker     *grants.Caller                        // who asked for the held action that the request carries out
+	// held is the ID of the held action as which the request waits, or which it carries out.
+	held string
+	// wait has the request wait because of the files that it changes; nil: none of them needs a second person.
+	wait  func(context.Context, []string) error
+	asker *grants.Caller // who asked for the held action that the request carries out
 }
 
 // By returns the caller, and who asked for the held action that the request carries out: both have to be allowed it.

@@ -57,7 +57,10 @@ func (t *Table) Seconds(verb Verb) (covering []Second) {
 // CoversFile reports whether a change of a file needs a second person. Without a file, the question is whether one of
 // any file does.
 func (s *Second) CoversFile(file string) bool {
-	return len(s.Paths) == 0 || file != "" && slices.ContainsFunc(s.Paths, func(p string) bool { return isBelow(p, file) })
+	if len(s.Paths) == 0 {
+		return true
+	}
+	return file != "" && slices.ContainsFunc(s.Paths, func(p string) bool { return isBelow(p, file) })
 }
 
 // Expr returns the expression for the peels that a rule is about.
