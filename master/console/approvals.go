@@ -112,7 +112,7 @@ const shownGroups = 10
 // changeOf says what a plan changes, on which peels.
 func changeOf(c *status.Change) [][2]string {
 	what := [][2]string{
-		{"peels", page.Number(c.Peels) + " get other settings"},
+		{"who", page.Counted(c.Peels, "peel gets", "peels get") + " other settings"},
 		{"entries", fmt.Sprintf("%d added, %d changed, %d removed of %d", c.Added, c.Changed, c.Removed, c.Before)},
 	}
 	if n := c.StatesAdded + c.StatesChanged + c.StatesRemoved; n > 0 {
@@ -264,7 +264,7 @@ func factsForm(v *visit) (*page.Form, error) {
 		Button: "Let them change", Hard: true, Seen: s.Facts.Hash,
 		What: [][2]string{
 			{"held because", s.Facts.Reason},
-			{"changes", page.Plural(s.Facts.Peels, "peel") + " get the settings that their new facts select"},
+			{"changes", page.Counted(s.Facts.Peels, "peel gets", "peels get") + " the settings that new facts select"},
 			{"who sees it", "the audit log, as " + v.session.User},
 		},
 		Fields: []page.Field{reasonField()}, Back: "/approvals",

@@ -222,7 +222,7 @@ func aPlanAndAGate(t *testing.T, f *fleet) {
 	ann := f.login(t, "ann")
 	ann.get("/approvals").has(t, `data-kind="plan"`, `href="/commits/`+sha+`/approve"`)
 	form := ann.get("/commits/" + sha + "/approve")
-	form.has(t, "2 get other settings", "changes hello", "Type <code>2</code>", "zester sync approve ")
+	form.has(t, "2 peels get other settings", "changes hello", "Type <code>2</code>", "zester sync approve ")
 	sent := url.Values{"seen": {form.field(t, "seen")}, "typed": {"2"}, "reason": {"it was tried"}}
 	wrong := url.Values{"seen": {"0000"}, "typed": {"2"}}
 	if got := ann.post("/commits/"+sha+"/approve", wrong); got.status != http.StatusConflict {

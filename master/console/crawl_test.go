@@ -148,7 +148,7 @@ func TestNothingThatOthersWriteBecomesPartOfAPage(t *testing.T) {
 	}
 	c.hasTestIDs(t)
 	// A host is put back by the file that has the state, and the form says so.
-	back := regexp.MustCompile(`href="(/states/apply\?[^"]*state=marked[^"]*)"`).FindStringSubmatch(c.patient("/states").body)
+	back := regexp.MustCompile(`href="(/states/apply\?[^"]*state=marked[^"&]*)"`).FindStringSubmatch(c.patient("/states").body)
 	if back == nil {
 		t.Fatal("no way back leads from the state that fails")
 	}

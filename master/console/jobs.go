@@ -127,7 +127,10 @@ func (d dispatch) fields() []page.Field {
 
 // command returns the line for a shell that runs the same.
 func (d dispatch) command() string {
-	words := []string{"zester", shell.Word(d.target), shell.Word(d.function)}
+	words := []string{"zester", shell.Word(d.target), cmp.Or(d.function, "FUNCTION")}
+	if d.function != "" {
+		words[2] = shell.Word(d.function)
+	}
 	for line := range strings.Lines(d.args) {
 		if line = strings.TrimSpace(line); line != "" {
 			words = append(words, shell.Word(line))
@@ -174,29 +177,32 @@ func invalid(format string, args ...any) error {
 	return &api.Error{Code: api.CodeInvalid, Msg: fmt.Sprintf(format, args...)}
 }
 
-// showNewJob asks what to run. With a target and a function it shows the peels, whose hash the second form carries.
+// showNewJob asks what to run. With a target it shows the peels, and with a function too it can be run:
+// the second form carries the hash of the peels.
 func showNewJob(v *visit) (*shown, error) { return newJob(v, readDispatch(v.r.URL.Query().Get), nil) }
 
 func newJob(v *visit, d dispatch, refused error) (*shown, error) {
 	f := page.NewJob{Fields: d.fields(), Title: "Run something on peels", Command: d.command()}
-	if d.target != "" && d.function != "" {
+	if d.target != "" {
 		preview, err := view.PreviewOf(v.r.Context(), v.ask, d.target)
 		switch {
 		case err == nil:
 			f.Preview = preview
-			f.Title = "Run " + d.function + " on " + page.Plural(preview.Total, "peel") + "?"
-			f.Typed = typedFor(d, preview)
+			f.Title = "Run " + cmp.Or(d.function, "something") + " on " + page.Plural(preview.Total, "peel") + "?"
 			if known, ok := catalogue.Lookup(d.function); ok {
 				f.Does = known.Doc
 			}
-			f.Note, f.Outside = d.note, v.outside(d)
+			f.Note, f.Outside = d.note, "it depends on the function"
+			if d.function != "" {
+				f.Typed, f.Outside = typedFor(d, preview), v.outside(d)
+			}
 		case refused == nil:
 			refused = err
 		case statusOf(refused) == http.StatusServiceUnavailable:
 			return nil, refused // a form without the job's ID could run the job twice
 		}
 	}
-	if f.Preview != nil {
+	if f.Preview != nil && d.function != "" {
 		f.Hidden = []page.Field{
 			{Name: "jid", Value: v.jobID(refused), Kind: "hidden"},
 			{Name: "peels_hash", Value: audit.PeelsHash(f.Preview.Peels), Kind: "hidden"},

@@ -130,7 +130,7 @@ func aPause(t *testing.T, f *fleet) {
 	for _, a := range history(t, f) {
 		sha = string(a.Commit)
 	}
-	b.get("/commits/"+sha[:7]).has(t, `data-testid="commit-verdict"`, "is in force on 2 of 2 peels")
+	b.get("/commits/"+sha[:8]).has(t, `data-testid="commit-verdict"`, "is in force on 2 of 2 peels")
 
 	b.get("/system/audit?user=ann&action=sync").has(t, "sync.pause", "operator, 127.0.0.1, console")
 	eve := f.login(t, "eve")

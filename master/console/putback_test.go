@@ -94,7 +94,9 @@ func (a answer) link(t *testing.T, pattern string) string {
 func TestPutBack(t *testing.T) {
 	f, path := edited(t)
 	ann := f.login(t, "ann")
-	form := ann.get(ann.get("/states").link(t, `/states/apply\?[^"]*`))
+	test := ann.get(ann.get("/states").link(t, `/states/apply\?[^"]*test=true`))
+	test.has(t, "Run state.apply on 1 peel?", "nothing is changed", "test=true")
+	form := ann.get(ann.get("/states").link(t, `/states/apply\?[^"]*state=motd`))
 	form.has(t, "Run state.apply on 1 peel?", "the states of settings/all.yaml run")
 	filled := url.Values{}
 	for _, name := range []string{"jid", "peels_hash", "target", "function", "reason"} {

@@ -69,7 +69,7 @@ func retryJob(v *visit) (*shown, error) {
 }
 
 // applyStates fills in a run on the hosts that have a result of a state: of the settings file that has the state, or
-// of all states where that file is not known or not the same on all hosts.
+// of all states where that file is not known or not the same on all hosts. With test=true it says what differs alone.
 func applyStates(v *visit) (*shown, error) {
 	r := status.StateResult{State: v.query("state"), Result: v.query("result"), Cause: v.query("cause")}
 	peels, err := view.StatePeels(v.r.Context(), v.ask, r)
@@ -77,6 +77,7 @@ func applyStates(v *visit) (*shown, error) {
 		return nil, err
 	}
 	d := dispatch{function: "state.highstate", note: "all states of these hosts run"}
+	test := v.query("test") == "true"
 	if r.State != "" {
 		d.reason = "put back " + r.State
 		if file, ref := fileOf(v, r.State, peels); ref != "" {
@@ -84,6 +85,10 @@ func applyStates(v *visit) (*shown, error) {
 			d.note = "the states of " + file + " run, with what they require, and no others. " +
 				"The list of states shows the result after the next run of all states."
 		}
+	}
+	if test {
+		d.args = strings.TrimSpace(d.args + "\ntest=true")
+		d.note, d.reason = "nothing is changed: the returns say what differs", "see what differs"
 	}
 	if d.target, err = named(peels, "differs so from Git now"); err != nil {
 		return nil, err

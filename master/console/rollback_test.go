@@ -18,7 +18,7 @@ func rollBack(t *testing.T, c chrome, f *fleet, l look) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	older := history.Attempts[len(history.Attempts)-1].Commit
+	older, newest := history.Attempts[len(history.Attempts)-1].Commit, history.Attempts[0].Commit
 	b := c.tab(t, f, l, nil)
 	b.login("ann", l)
 
@@ -29,9 +29,9 @@ func rollBack(t *testing.T, c chrome, f *fleet, l look) {
 	b.press(testID("act-pin"))
 	b.arrive("commit-pin")
 	b.focus(testID("confirm-text"))
-	b.run(chromedp.KeyEvent(string(older[:7]) + kb.Enter))
+	b.run(chromedp.KeyEvent(string(older[:8]) + kb.Enter))
 	b.arrive("commits")
-	if title := eval[string](b, `document.querySelector("h1").textContent`); title != "The fleet is pinned to "+string(older[:7]) {
+	if title := eval[string](b, `document.querySelector("h1").textContent`); title != "The fleet is pinned to "+string(older[:8]) {
 		t.Errorf("after the pin: %s", title)
 	}
 	f.until(t, "the older commit in force", func(ctx context.Context) bool {
@@ -41,6 +41,8 @@ func rollBack(t *testing.T, c chrome, f *fleet, l look) {
 
 	b.press(testID("act-unpin"))
 	b.arrive("sync-unpin")
+	b.focus(testID("confirm-text"))
+	b.run(chromedp.KeyEvent(string(newest[:8])))
 	b.press(testID("confirm-go"))
 	b.arrive("commits")
 	f.until(t, "the newest commit in force", func(ctx context.Context) bool {

@@ -27,7 +27,13 @@ var systemOrders = []order{
 	syncOrder("pause", "Pause the sync?", "new commits wait until somebody resumes", api.SyncPause),
 	syncOrder("resume", "Resume the sync?", "commits that waited go out", api.SyncResume),
 	syncOrder("now", "Read the branch now?", "the branch is read at once", api.SyncNow),
-	syncOrder("unpin", "End the pin?", "the newest commit of the branch goes out", api.SyncUnpin),
+	{
+		path: "/sync/unpin", name: "sync-unpin", nav: "commits", noun: "sync", verb: "unpin", form: unpinForm,
+		run: func(v *visit) (string, error) {
+			_, err := api.SyncUnpin.Ask(v.r.Context(), v.ask, api.None{})
+			return "/commits", err
+		},
+	},
 	{
 		path: "/commits/{sha}/pin", name: "commit-pin", nav: "commits", noun: "sync", verb: "pin", form: pinForm,
 		run: func(v *visit) (string, error) {
@@ -79,19 +85,76 @@ func syncOrder(verb, title, effect string, e api.Endpoint[api.None, status.Sync]
 	}
 }
 
+// unpinForm names the commit that goes out at the end of the pin. A newer one changes what was seen.
+func unpinForm(v *visit) (*page.Form, error) {
+	s, err := api.SyncStatus.Ask(v.r.Context(), v.ask, api.None{})
+	if err != nil {
+		return nil, err
+	}
+	if s.Pinned == nil {
+		return nil, conflict("the fleet is not pinned")
+	}
+	pinned := page.Short(string(s.Pinned.Commit))
+	f := &page.Form{
+		Title: "End the pin?", Seen: string(s.Pinned.Commit + " " + s.Observed), Button: "End the pin", Hard: true,
+		Back: "/commits", Command: "zester sync unpin",
+	}
+	out := [2]string{"goes out", "the newest commit of the branch, which is not read yet"}
+	f.Typed = pinned
+	if s.Observed != "" {
+		f.Typed = page.Short(string(s.Observed))
+		out[1] = f.Typed
+	}
+	f.What = append(f.What, [2]string{"pinned", "to " + pinned + " by " + s.Pinned.By}, out)
+	if s.Observed != "" {
+		f.What = append(f.What, knownOf(v, string(s.Observed))...)
+	}
+	f.What = append(f.What, [2]string{"who sees it", "the audit log, as " + v.session.User})
+	return f, nil
+}
+
+// knownOf says what is known of a commit before it goes out: its subject, and what failed with it.
+func knownOf(v *visit, hash string) (what [][2]string) {
+	c, err := view.CommitOf(v.r.Context(), v.ask, hash)
+	if err != nil {
+		return [][2]string{{"it is", "not tried yet"}}
+	}
+	what = append(what, [2]string{"it is", c.Attempt.Message + ", of " + c.Attempt.Author})
+	if words := failedWith(v, c); words != "" {
+		what = append(what, [2]string{"failed with it", words})
+	}
+	return what
+}
+
+func failedWith(v *visit, c *view.Commit) string {
+	c.AddProblems(v.r.Context(), v.ask)
+	if v.may("sync", "commit") {
+		c.AddChange(v.r.Context(), v.ask)
+	}
+	return page.FailedWith(c)
+}
+
 func pinForm(v *visit) (*page.Form, error) {
 	c, err := view.CommitOf(v.r.Context(), v.ask, v.r.PathValue("sha"))
 	if err != nil {
 		return nil, err
 	}
 	short := page.Short(string(c.Attempt.Commit))
+	title := "Go back to " + short
+	var what [][2]string
+	if page.LeftBehind(c) {
+		title = "Send " + short + " out again"
+		if words := failedWith(v, c); words != "" {
+			what = append(what, [2]string{"failed with it", words})
+		}
+	}
 	return &page.Form{
-		Title: "Go back to " + short + "?", Typed: short, Button: "Go back to " + short, Hard: true,
-		What: [][2]string{
+		Title: title + "?", Typed: short, Button: title, Hard: true,
+		What: append(what, [][2]string{
 			{"changes", "the whole fleet gets this revision at once"},
 			{"waits", "new commits, until somebody ends the pin"},
 			{"who sees it", "the audit log, as " + v.session.User},
-		},
+		}...),
 		Back: "/commits/" + string(c.Attempt.Commit), Command: "zester sync pin " + short,
 	}, nil
 }

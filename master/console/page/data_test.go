@@ -161,7 +161,7 @@ func TestTheRibbonClimbsByWaves(t *testing.T) {
 	a.Ended = now.Add(-time.Minute)
 	var got []string
 	for _, d := range page.DayOf(t.Context(), v).Commits {
-		if d.Name == string(a.Commit[:7]) {
+		if d.Name == string(a.Commit[:8]) {
 			for _, s := range d.Steps {
 				got = append(got, fmt.Sprintf("%s %.4f", now.Sub(s.At), s.Share))
 			}

@@ -145,12 +145,8 @@ func (d *Day) Total() string {
 		return ""
 	}
 	sum, _ := d.sum()
-	expected := "1 run was"
-	if sum.Expected != 1 {
-		expected = thousands(sum.Expected) + " runs were"
-	}
 	return fmt.Sprintf("%s expected since %s, and %s ran: %s failed, %s missed, %s unknown.",
-		expected, d.clock(d.Hours[0].At, "Mon 15:04"), thousands(sum.Ran),
+		Counted(int(sum.Expected), "run was", "runs were"), d.clock(d.Hours[0].At, "Mon 15:04"), thousands(sum.Ran),
 		thousands(sum.Failed), thousands(sum.Missed), thousands(sum.Unknown))
 }
 

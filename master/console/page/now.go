@@ -51,13 +51,13 @@ func problemTail(p *api.Problem) string {
 	}
 	switch p.Class {
 	case verdict.NotReporting:
-		return counted(p.Peels, "peel does not report", "peels do not report")
+		return Counted(p.Peels, "peel does not report", "peels do not report")
 	case verdict.Disagrees:
-		return counted(p.Peels, "peel is not as masters expect", "peels are not as masters expect")
+		return Counted(p.Peels, "peel is not as masters expect", "peels are not as masters expect")
 	case verdict.StateFailed:
-		return counted(p.Peels, "host has states that fail", "hosts have states that fail")
+		return Counted(p.Peels, "host has states that fail", "hosts have states that fail")
 	case verdict.Drifted:
-		return counted(p.Peels, "host was changed by hand", "hosts were changed by hand")
+		return Counted(p.Peels, "host was changed by hand", "hosts were changed by hand")
 	case verdict.Refused:
 		return aboutCommit(p) + " is refused"
 	case verdict.Stalled:
@@ -68,6 +68,20 @@ func problemTail(p *api.Problem) string {
 		return aboutCommit(p) + " waits for a person"
 	}
 	return string(p.Class)
+}
+
+// pinOf returns the pin of the fleet if a problem is that new commits wait for its end; else nil.
+func pinOf(v *view.Now, p *api.Problem) *status.Pin {
+	s := v.Sync.Value
+	if p.Class != verdict.Held || s == nil || s.Pinned == nil {
+		return nil
+	}
+	for _, c := range s.Conditions {
+		if c.Type == status.Suspended && c.Status && strings.HasSuffix(p.Text, c.Message) {
+			return s.Pinned
+		}
+	}
+	return nil
 }
 
 // aboutCommit names the commit that a problem is about, as the first words of a sentence.
@@ -89,13 +103,6 @@ func problemHref(p *api.Problem) string {
 		return "/peels?class=" + url.QueryEscape(string(p.Class))
 	}
 	return "/commits"
-}
-
-func counted(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return Number(n) + " " + many
 }
 
 // certainty says how certain the cause of a problem is.
@@ -157,6 +164,9 @@ func calm(v *view.Now) string {
 		return "It is not known whether the fleet is well"
 	case v.Fleet == nil || v.Fleet.Peels == 0:
 		return "No peel has a schedule yet"
+	}
+	if v.Fleet.Peels == 1 {
+		return "The only peel does what Git says"
 	}
 	return "All " + Plural(v.Fleet.Peels, "peel") + " do what Git says"
 }
@@ -291,13 +301,13 @@ func timelineAnswer(v *view.Timeline) string {
 	}
 	var words []string
 	if failed > 0 {
-		words = append(words, counted(failed, "entry failed", "entries failed"))
+		words = append(words, Counted(failed, "entry failed", "entries failed"))
 	}
 	if missed > 0 {
-		words = append(words, counted(missed, "entry missed runs", "entries missed runs"))
+		words = append(words, Counted(missed, "entry missed runs", "entries missed runs"))
 	}
 	if unknown > 0 {
-		words = append(words, counted(unknown, "entry is partly unknown", "entries are partly unknown"))
+		words = append(words, Counted(unknown, "entry is partly unknown", "entries are partly unknown"))
 	}
 	return strings.Join(words, ", ")
 }
@@ -359,14 +369,14 @@ func alertsAnswer(v *view.Alerts) string {
 	if n == 0 {
 		return "No alert is firing"
 	}
-	return counted(n, "alert is firing", "alerts are firing")
+	return Counted(n, "alert is firing", "alerts are firing")
 }
 
 func approvalsAnswer(v *api.Approvals) string {
 	if len(v.Waiting) == 0 {
 		return "Nothing waits for a person"
 	}
-	return counted(len(v.Waiting), "thing waits for a person", "things wait for a person")
+	return Counted(len(v.Waiting), "thing waits for a person", "things wait for a person")
 }
 
 // A decision is where a person decides about something that waits, and the request that this sends.

@@ -21,6 +21,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"github.com/seed-c01c3da5/zester/settings"
 )
 
 // An Env is what all components of a page need.
@@ -185,14 +187,19 @@ func Number(n int) string {
 
 // Plural writes a number with its noun, whose plural has an s.
 func Plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return Number(n) + " " + noun + "s"
+	return Counted(n, noun, noun+"s")
 }
 
-// Short returns the first digits of a commit.
-func Short(commit string) string { return commit[:min(7, len(commit))] }
+// Counted writes a number with the words that follow it: one for 1, and many for other numbers.
+func Counted(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return Number(n) + " " + many
+}
+
+// Short returns the first digits of a commit, as many as services write.
+func Short(commit string) string { return settings.Commit(commit).Short() }
 
 // clock writes a time as people read it: the time of day, with the date if it is of another day.
 func clock(ctx context.Context, t time.Time) string {

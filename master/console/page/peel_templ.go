@@ -559,7 +559,7 @@ func peelEntry(v *api.PeelDetail, e *api.PeelEntry) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = Time(e.Next).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = nextFire(e.Next).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

@@ -38,6 +38,8 @@ type Commit struct {
 	Counts  *status.Counts  `json:"counts,omitempty"`  // of the revision in force
 	// Before is the revision that peels had before this one, if masters still have it; empty: there is none.
 	Before settings.Commit `json:"before,omitempty"`
+	// Back is the older revision to which a person went back from this one; nil: nobody did.
+	Back *status.Attempt `json:"back,omitempty"`
 	// Problems are those that it explains, the worst first. There are none if they cannot be read.
 	Problems []api.Problem `json:"problems,omitempty"`
 	// Change is what it changed, and Runs are those of the entries that it changed, since the hour in which it came.
@@ -55,7 +57,7 @@ func CommitOf(ctx context.Context, by api.Asker, hash string) (*Commit, error) {
 		if len(hash) < status.MinRevision || !strings.HasPrefix(string(a.Commit), hash) {
 			continue
 		}
-		v := &Commit{Attempt: a, Waves: a.Steps}
+		v := &Commit{Attempt: a, Waves: a.Steps, Back: all.Back(i)}
 		if s := all.Sync.Value; s != nil {
 			v.InForce = s.LastGood.Commit == a.Commit
 			if s.Rollout != nil && s.Rollout.Commit == a.Commit {
@@ -71,6 +73,28 @@ func CommitOf(ctx context.Context, by api.Asker, hash string) (*Commit, error) {
 		return v, nil
 	}
 	return nil, &api.Error{Code: api.CodeNotFound, Msg: "no commit of the history begins with " + hash}
+}
+
+// Back returns the attempt by which a person went back from the commit of attempt i to an older one; nil: nobody did.
+// It is the next attempt at another commit, names the person, and its commit was there before.
+func (v *Commits) Back(i int) *status.Attempt {
+	if i == 0 {
+		return nil
+	}
+	next := &v.Attempts[i-1]
+	was := func(a status.Attempt) bool { return a.Commit == next.Commit }
+	if next.By == "" || next.Commit == v.Attempts[i].Commit || !slices.ContainsFunc(v.Attempts[i+1:], was) {
+		return nil
+	}
+	return next
+}
+
+// Failed returns how many runs of the entries that it changed failed, see [Commit.AddChange].
+func (v *Commit) Failed() (n uint64) {
+	for i := range v.Runs {
+		n += v.Runs[i].Failed
+	}
+	return n
 }
 
 // AddProblems adds what is wrong since the commit came. A page does without if that cannot be read.

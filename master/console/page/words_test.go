@@ -1,0 +1,135 @@
+package page_test
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/console/page"
+	"github.com/seed-c01c3da5/zester/master/console/view"
+	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
+	"github.com/seed-c01c3da5/zester/settings/status"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// says returns the texts of a part of a page without its tags.
+func says(html string) string {
+	text := regexp.MustCompile(`<[^>]*>`).ReplaceAllString(html, " ")
+	return strings.Join(strings.Fields(text), " ")
+}
+
+// has fails a test for each text that a page lacks.
+func has(t *testing.T, got string, want ...string) {
+	t.Helper()
+	for _, w := range want {
+		if !strings.Contains(got, w) {
+			t.Errorf("no %q in:\n%s", w, got)
+		}
+	}
+}
+
+// lacks fails a test for each text that a page has.
+func lacks(t *testing.T, got string, refused ...string) {
+	t.Helper()
+	for _, r := range refused {
+		if strings.Contains(got, r) {
+			t.Errorf("%q in:\n%s", r, got)
+		}
+	}
+}
+
+// TestAJobOnAClassNamesThePeelsShown: the list of a class leads to a job on its peels and on no others.
+func TestAJobOnAClassNamesThePeelsShown(t *testing.T) {
+	v := &view.Peels{Class: verdict.NotReporting, Total: 2, Rows: []api.Peel{{ID: "web-01"}, {ID: "web-02"}}}
+	has(t, render(t, page.Peels(v, true)), `href="/jobs/new?target=L%40web-01%2Cweb-02"`, "Run something on them…")
+	v.Total = 250
+	has(t, render(t, page.Peels(v, true)), `href="/jobs/new?target=L%40web-01%2Cweb-02"`, "Run something on these 2…")
+	v.Rows, v.Total = nil, 0
+	lacks(t, render(t, page.Peels(v, true)), "/jobs/new")
+	has(t, render(t, page.Peels(&view.Peels{Target: "web-*", Total: 9}, true)), `target=web-%2A"`)
+}
+
+// pinnedNow is a fleet that a person has pinned.
+func pinnedNow() *view.Now {
+	const message = "to 8b02d6e1 by ann at 2026-11-24T09:45:00Z: new commits wait for zester sync unpin"
+	at := time.Date(2026, 11, 24, 9, 45, 0, 0, time.UTC)
+	v := &view.Now{Now: &api.Now{State: api.FleetOk, Problems: []api.Problem{
+		{Class: verdict.Held, Since: at, Text: message},
+	}}}
+	v.Alerts.Error = "too slow"
+	v.Sync.Value = &status.Sync{
+		Holds:      status.Holds{Pinned: &status.Pin{Commit: "8b02d6e11", By: "ann", Time: at}},
+		Conditions: []status.Condition{{Type: status.Suspended, Status: true, Reason: "Pinned", Message: message}},
+	}
+	return v
+}
+
+func TestNowSaysThatTheFleetIsPinned(t *testing.T) {
+	v := pinnedNow()
+	got := render(t, page.Now(v, "Q7"))
+	has(t, got, `href="/commits/8b02d6e11"`)
+	has(t, says(got), "The fleet is pinned to 8b02d6e1 by ann since 09:45 ; new commits wait until the pin ends")
+	lacks(t, says(got), "No commit explains it", "waits for a person", "The newest commit")
+
+	v.Sync.Value.Conditions[0].Message = "by ann: new commits wait for zester sync resume"
+	has(t, says(render(t, page.Now(v, "Q7"))), "The newest commit waits for a person")
+}
+
+// TestACommitThatWasLeftIsNoCure: the page of a commit from which a person went back does not offer it as the way back.
+func TestACommitThatWasLeftIsNoCure(t *testing.T) {
+	history := &view.Commits{Attempts: []status.Attempt{
+		{Commit: "8b02d6e11", Outcome: status.OutcomeApplied, By: "ann"},
+		{Commit: "4e1f9c7a0", Outcome: status.OutcomeSuperseded, Reason: "by 8b02d6e1", Stored: true},
+		{Commit: "8b02d6e11", Outcome: status.OutcomeApplied, Stored: true},
+	}}
+	v := &view.Commit{Attempt: history.Attempts[1], Back: history.Back(1), Runs: []api.CoverageRow{
+		{Entry: "price", Counts: verdict.Counts{Expected: 4, Ran: 4, Failed: 3}},
+	}}
+	got := render(t, page.CommitPage(v, all, "Q7"))
+	has(t, says(got), "ann went back from 4e1f9c7a to 8b02d6e1", "reason ann went back to 8b02d6e1",
+		"Send it out again… 3 runs of what it changed failed since the hour in which it came")
+	lacks(t, got, "Go back to it", `small hard`)
+	has(t, says(render(t, page.Commits(history, all))), "ann went back to 8b02d6e1")
+
+	if got := history.Back(2); got != nil {
+		t.Errorf("nobody went back from the first commit: %+v", got)
+	}
+	golden(t, "commit-left", page.CommitPage(v, all, "Q7"))
+
+	old := &view.Commit{Attempt: history.Attempts[2]}
+	has(t, render(t, page.CommitPage(old, all, "Q7")), "Go back to it", "small hard")
+}
+
+// TestNoNextTimeHasPassed: a page that is made late lists the times ahead alone, those within two minutes with seconds.
+func TestNoNextTimeHasPassed(t *testing.T) {
+	v := anEntry(0)
+	v.Coverage.Coming = []time.Time{now.Add(-time.Hour), now.Add(-time.Second), now.Add(90 * time.Second), now.Add(time.Hour)}
+	v.Coverage.Rows = []api.CoverageRow{{Peel: "pos-0001", Next: now.Add(-time.Minute)}, {Peel: "pos-0002", Next: now.Add(time.Minute)}}
+	got := render(t, page.Entry(v))
+	has(t, says(got), "Next 2", "14:33:30 15:32:00", "not known yet", "14:33:00")
+	lacks(t, got, ">14:31", ">13:32")
+	v.Coverage.Coming = v.Coverage.Coming[:2]
+	lacks(t, render(t, page.Entry(v)), `data-testid="next"`)
+
+	p := aPeel("exit status 1")
+	for i := range p.Entries.Rows {
+		p.Entries.Rows[i].Next = now.Add(-time.Minute)
+	}
+	has(t, render(t, page.Peel(p, true)), "not known yet")
+	lacks(t, render(t, page.Peel(p, true)), ">14:31<")
+}
+
+// TestOneIsWrittenAsOne: the words after a number follow it.
+func TestOneIsWrittenAsOne(t *testing.T) {
+	one := &view.Now{Now: &api.Now{State: api.FleetOk, Fleet: &api.Tally{Peels: 1, Well: 1}, Alerts: api.Extra[api.AlertsAnswer]{Error: "too slow"}}}
+	has(t, says(render(t, page.Now(one, "Q7"))), "The only peel does what Git says")
+	states := &view.States{Counts: status.HostCounts{status.HostClean: 1}, Groups: stateGroups("no")}
+	has(t, says(render(t, page.States(states))), "How 1 host with states compares with what Git wants")
+	form := page.NewJob{Preview: &view.Preview{Total: 1, Peels: []target.PeelID{"web-01"}}}
+	got := says(render(t, page.Dispatch(form)))
+	has(t, got, "1 peel web-01", "write a function")
+	lacks(t, got, "1 peels", "Run on")
+	has(t, says(render(t, page.Now(badNow(), "Q7"))), "it is offline. What they did is known")
+}
