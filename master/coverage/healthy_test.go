@@ -145,3 +145,34 @@ func TestAZoneWithoutANameIsKnownByItsOffset(t *testing.T) {
 		t.want(table, "web-1", "sync", "expected 1, ran 1")
 	})
 }
+
+// An entry that fires often is reported in numbers of an hour. That it fails, and that it runs again, is known within
+// seconds, although both are in numbers of the same hour.
+func TestAFailureAmongManyFiresOfAnHourIsSeen(t *testing.T) {
+	bubble(t, func(t *rig) {
+		table, _ := t.master()
+		works := map[string]map[string]any{"price": {"module": "test.ping", "interval": "1s"}}
+		fails := map[string]map[string]any{"price": {"module": "test.fail", "interval": "1s"}}
+		id := t.healthy(1, works)[0]
+		time.Sleep(5 * time.Minute)
+
+		for range 3 {
+			broken := time.Now()
+			t.document(id, fails)
+			time.Sleep(10 * time.Second)
+			synctest.Wait()
+			if list := table.Problems(); len(list) != 1 || list[0].Kind != verdict.Failed || list[0].Since.Before(broken.Add(-time.Second)) {
+				t.Fatalf("10 s after it began to fail at %v: %+v", broken, list)
+			}
+
+			time.Sleep(3 * time.Minute)
+			t.document(id, works)
+			time.Sleep(10 * time.Second)
+			synctest.Wait()
+			if list := table.Problems(); len(list) != 0 {
+				t.Fatalf("10 s after its mend: %+v", list)
+			}
+			time.Sleep(3 * time.Minute)
+		}
+	})
+}

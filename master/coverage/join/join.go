@@ -74,12 +74,21 @@ func (s *Span) Has(at time.Time) bool { return !s.Hour && s.has(at.Unix()) }
 // At returns the nominal time of the first fire of the span.
 func (s *Span) At() time.Time { return time.Unix(s.first, 0).UTC() }
 
-// Last returns the nominal time of the last fire of the span. That of numbers of an hour is not known: the hour begins
-// then.
-func (s *Span) Last() time.Time { return time.Unix(s.last(), 0).UTC() }
+// Last returns the nominal time of the last fire of the span. Of fires of an hour that no peel has listed it is not
+// known: the hour begins then.
+func (s *Span) Last() time.Time {
+	if s.Hour && s.Fire != nil {
+		return s.Fire.Last()
+	}
+	return time.Unix(s.last(), 0).UTC()
+}
 
-// After returns the nominal time of the first fire after a time that is not after the last one.
+// After returns the nominal time of the first fire after a time that is before the last one. Of fires of an hour it is
+// the earliest that may be.
 func (s *Span) After(at time.Time) time.Time {
+	if s.Hour && !at.Before(s.At()) {
+		return at.Add(time.Second)
+	}
 	return time.Unix(s.drop(s.before(at.Unix()+1)).first, 0).UTC()
 }
 
