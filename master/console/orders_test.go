@@ -57,6 +57,7 @@ func eachOrder(t *testing.T, f *fleet) {
 func aJob(t *testing.T, f *fleet) {
 	b := f.login(t, "ann")
 	q := url.Values{"target": {"*"}, "function": {"test.echo"}, "args": {"text=<script>alert(1)</script>"}, "reason": {"a test"}}
+	b.get("/jobs/new?target=*").has(t, `data-testid="preview-count">2<`, "web-01", "write a function")
 	preview := b.get("/jobs/new?" + q.Encode())
 	preview.has(t, `data-testid="preview-count">2<`, "web-01", "web-02", "Type <code>2</code>")
 	b.get("/jobs/new?target=web-01&function=state.highstate").has(t, "Bring the host to all its states.")

@@ -101,12 +101,16 @@ func unpinForm(v *visit) (*page.Form, error) {
 	}
 	out := [2]string{"goes out", "the newest commit of the branch, which is not read yet"}
 	f.Typed = pinned
-	if s.Observed != "" {
+	switch s.Observed {
+	case "":
+	case s.Pinned.Commit:
+		out[1] = "nothing new: it is the newest commit of the branch"
+	default:
 		f.Typed = page.Short(string(s.Observed))
 		out[1] = f.Typed
 	}
 	f.What = append(f.What, [2]string{"pinned", "to " + pinned + " by " + s.Pinned.By}, out)
-	if s.Observed != "" {
+	if f.Typed != pinned {
 		f.What = append(f.What, knownOf(v, string(s.Observed))...)
 	}
 	f.What = append(f.What, [2]string{"who sees it", "the audit log, as " + v.session.User})

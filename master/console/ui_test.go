@@ -90,10 +90,28 @@ func TestBrowser(t *testing.T) {
 	t.Run("a roll-back without scripts", func(t *testing.T) {
 		rollBack(t, c, f, look{width: 390, noScript: true})
 	})
+	t.Run("an alert on a phone", func(t *testing.T) { firingOnAPhone(t, c, f) })
 	t.Run("live", func(t *testing.T) { liveParts(t, c, f) })
 	t.Run("stale", func(t *testing.T) { staleSince(t, c, f) })
 	t.Run("keys", func(t *testing.T) { keys(t, c, f) })
 	t.Run("a fleet that fails while one looks on", func(t *testing.T) { lookingOn(t, c, f) })
+}
+
+// firingOnAPhone holds that the badge of alerts that fire is in sight on a narrow screen, on whatever page.
+func firingOnAPhone(t *testing.T, c chrome, f *fleet) {
+	l := look{width: 390}
+	b := c.tab(t, f, l, nil)
+	b.login("ann", l)
+	b.open("/system")
+	const badge = `(() => {
+		const a = document.querySelector("[data-testid=nav-alerts]");
+		a.querySelector(".count")?.remove();
+		a.insertAdjacentHTML("beforeend", '<span class="count bad">3 firing</span>');
+		return Math.ceil(a.lastElementChild.getBoundingClientRect().right);
+	})()`
+	if right := eval[int64](b, badge); right <= 0 || right > l.width {
+		t.Errorf("the badge ends at %d px of %d", right, l.width)
+	}
 }
 
 // commit adds entries to the settings of all peels, and waits until the commit is in force.
