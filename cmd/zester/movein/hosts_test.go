@@ -168,3 +168,25 @@ func TestNamesOfEntriesAreUniqueOnEachHost(t *testing.T) {
 		t.Errorf("%v", names)
 	}
 }
+
+// The top file names the files with entries alone, and hosts whose names make the same word have files of their own.
+func TestFilesOfHosts(t *testing.T) {
+	t.Parallel()
+	m, err := Hosts([]Host{
+		host("a.b", "debian", survey.Table{File: "/etc/crontab", Text: "0 1 * * * root one\n"}),
+		host("a-b", "debian", survey.Table{File: "/etc/crontab", Text: "0 2 * * * root two\n"}),
+		host("c", "debian", survey.Table{File: "/etc/crontab", Text: "@reboot root three\n"}),
+	}, "*", now)
+	const top = "base:\n  a.b:\n    - cron.a-b\n  a-b:\n    - cron.a-b-2\n"
+	if err != nil || string(m.Files["top.yaml"]) != top || len(m.Files) != 4 {
+		t.Errorf("%v, %v\n%s", err, slices.Sorted(maps.Keys(m.Files)), m.Files["top.yaml"])
+	}
+}
+
+func TestManyHostsAreCounted(t *testing.T) {
+	t.Parallel()
+	ids := slices.Repeat([]string{"h"}, 21)
+	if got, want := some(ids), strings.Join(ids[:20], ", ")+" and 1 more"; got != want {
+		t.Errorf("they are %q, want %q", got, want)
+	}
+}

@@ -157,6 +157,15 @@ var lines = []line{
         - user
         - group
 `},
+	{"file.directory", "/srv/app/d", `"dir_mode": 750, "recurse": ["mode", "silent"]`, `
+  id:
+    file.directory:
+      path: /srv/app/d
+      mode: "0750"
+      recurse:
+        - mode
+      file_mode: "0750"
+`},
 	{"file.directory", "/srv/app/d", `"clean": true`, `
   id:
     file.directory:
@@ -184,6 +193,16 @@ var lines = []line{
       path: /etc/f
       content: |
         b
+      begin: '#-- start managed zone --'
+      end: '#-- end managed zone --'
+`},
+	{"file.blockreplace", "/etc/f", `"content": "x\n", "append_newline": true, "append_if_not_found": true`, `
+  id:
+    file.block:
+      path: /etc/f
+      content: |+
+        x
+
       begin: '#-- start managed zone --'
       end: '#-- end managed zone --'
 `},

@@ -50,6 +50,12 @@ func TestArgumentsThatAreLeftOutHaveANote(t *testing.T) {
 		{`"state": "file", "fun": "managed", "name": "/a/b", "contents": "c", "makedirs": true, "dir_mode": 700`, "argument dir_mode: 0700 is left out: makedirs makes the folders above a file with 0755"},
 		{`"state": "file", "fun": "managed", "name": "/a/b", "contents": "c", "makedirs": true, "dir_mode": "0755"`, ""},
 		{`"state": "file", "fun": "managed", "name": "/a/b", "contents": "c", "dir_mode": 700`, ""},
+		{`"state": "cron", "fun": "absent", "name": "a", "user": "app"`, "a line of Salt in the crontab of app stays: remove it"},
+		{`"state": "iptables", "fun": "chain_present", "name": "A", "save": true`, "argument save is left out: netfilter-persistent save keeps rules over a boot"},
+		{`"state": "iptables", "fun": "chain_present", "name": "A", "save": false`, ""},
+		{`"state": "file", "fun": "append", "name": "/srv/a", "text": "` + strings.Repeat(`a\n`, 50) + `"`, ""},
+		{`"state": "virtualenv", "fun": "managed", "name": "/srv/a/v", "pip_pkgs": ["a"], "python": "/opt/bin/python3.9"`, "argument python: /opt/bin/python3.9 is left out: pip.installed makes the environment with python3"},
+		{`"state": "virtualenv", "fun": "managed", "name": "/srv/a/v", "pip_pkgs": ["a"], "python": "/usr/bin/python3"`, ""},
 		{`"state": "cmd", "fun": "run", "name": "a | b", "creates": "/a", "python_shell": true`, ""},
 	} {
 		r, err := Salt(SaltInput{Hosts: []Minion{low(t, `[{"__sls__": "s", "__id__": "x", `+c.args+`}]`)}})
@@ -75,6 +81,7 @@ func TestWhatWouldDoSomethingElseIsRefused(t *testing.T) {
 		{`"state": "user", "fun": "present", "name": "bob", "password": "secret", "hash_password": true`, "argument hash_password: True"},
 		{`"state": "git", "fun": "latest", "name": "https://ci:topsecret@e.org/a.git", "target": "/srv/a"`, "a password in the URL, which people see: give the user of the clone a key of ssh"},
 		{`"state": "mount", "fun": "mounted", "name": "/srv", "device": "/dev/sdb1", "fstype": "ext4", "mount": false`, "argument mount: False"},
+		{`"state": "file", "fun": "absent", "name": "/srv/a/b", "retry": {"until": false}`, "argument retry: until"},
 		{`"state": "file", "fun": "keyvalue", "name": "/a", "key": "k", "value": "v", "search_only": true`, "argument search_only: true, which changes nothing"},
 		{`"state": "file", "fun": "replace", "name": "/a", "pattern": "a", "repl": "\\d"`, `argument repl: \d, which only Python reads`},
 		{`"state": "cmd", "fun": "run", "name": "a; b", "python_shell": false`, "argument python_shell: false, and a command with characters that a shell reads: give it as argv"},
@@ -93,7 +100,8 @@ func TestRequisitesOfOthers(t *testing.T) {
 		{"__sls__": "s", "__id__": "a", "name": "a", "state": "cmd", "fun": "run", "require_in": [{"cmd": "*"}]},
 		{"__sls__": "s", "__id__": "b", "name": "b", "state": "cmd", "fun": "run"},
 		{"__sls__": "s", "__id__": "c", "name": "c", "state": "cmd", "fun": "run", "require": {"cmd": "b"}},
-		{"__sls__": "s", "__id__": "d", "name": "d", "state": "pkg", "fun": "installed", "watch_in": {"service": "none"}}]`)}})
+		{"__sls__": "s", "__id__": "d", "name": "d", "state": "pkg", "fun": "installed", "watch_in": {"service": "none"}},
+		{"__sls__": "s", "__id__": "e", "name": "e", "state": "cmd", "fun": "run", "require_any": [{"cmd": "a"}, {"cmd": "b"}]}]`)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,6 +109,7 @@ func TestRequisitesOfOthers(t *testing.T) {
 	for _, want := range []string{
 		"  a:\n    cmd.run: {}\n  b:\n    cmd.run: {}\n    require:\n      - a\n  c:\n    cmd.run: {}\n    require:\n      - b\n      - a\n",
 		"# not converted: argument watch_in\n",
+		"# not converted: requisite require_any\n",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("there is no %q in\n%s", want, text)

@@ -1,8 +1,10 @@
 package movein
 
 import (
+	"io/fs"
 	"strings"
 	"testing"
+	"testing/fstest"
 )
 
 // The parts of file.accumulated are in the block that they are for, and in no other of the file that names its own.
@@ -17,7 +19,7 @@ func TestPartsOfABlock(t *testing.T) {
 	} {
 		r, err := Salt(SaltInput{Hosts: []Minion{low(t, `[`+part+`, {"__sls__": "s", "name": "/f", "state": "file", "fun": "blockreplace", "append_if_not_found": true, `+c.block+`}]`)}})
 		text := string(r.Files["settings/s.yaml"])
-		if err != nil || !strings.Contains(text, "content: |\n        "+c.want+"      begin:") {
+		if err != nil || len(r.Refused) > 0 || !strings.Contains(text, "content: |\n        "+c.want+"      begin:") {
 			t.Errorf("%s: %v, %v\n%s", c.block, err, r.Refused, text)
 		}
 	}
@@ -26,6 +28,7 @@ func TestPartsOfABlock(t *testing.T) {
 // Each row of the report names the first declaration that it counts, and what to write.
 func TestARefusalSaysWhereAndWhat(t *testing.T) {
 	t.Parallel()
+	roots := fstest.MapFS{"a.sh": {}, "long.sh": {Data: make([]byte, 64<<10+1)}}
 	for _, c := range []struct{ args, reason string }{
 		{`"state": "postgres_user", "fun": "present", "name": "app"`, "no such function here: cmd.run with a guard in unless, and the program psql"},
 		{`"state": "unheard", "fun": "of", "name": "app"`, "no such function here"},
@@ -40,9 +43,14 @@ func TestARefusalSaysWhereAndWhat(t *testing.T) {
 		{`"state": "kmod", "fun": "present", "name": "b", "unless": "true"`, "argument unless: it has a test of its own here"},
 		{`"state": "iptables", "fun": "append", "name": "b", "chain": "INPUT", "source": "!10.0.0.1"`, "argument source: a value of another form"},
 		{`"state": "cmd", "fun": "run", "name": "b", "shell": "/bin/bash", "umask": "022"`, "argument umask: a command without /bin/sh: write umask into it"},
+		{`"state": "pkg", "fun": "held", "name": "b", "pkgs": []`, "argument pkgs: a value of another form"},
+		{`"state": "cmd", "fun": "script", "name": "salt://long.sh"`, "a script of more than 64 KiB: give it as file.managed, and run it with cmd.run"},
+		{`"state": "cmd", "fun": "script", "name": "salt://a.sh", "args": "a ` + "`id`" + `"`, "argument args: characters that a shell reads"},
+		{`"state": "virtualenv", "fun": "managed", "name": "/v", "requirements": "salt://none"`, "argument source: a file that is not below --roots"},
+		{`"state": "file", "fun": "serialize", "name": "/b", "dataset": {}, "merge_if_exists": true`, "argument merge_if_exists"},
 		{`"state": "pkg", "fun": "latest", "name": "git"`, "another state has the same, with another function: write what both need into one"},
 	} {
-		r, err := Salt(SaltInput{Hosts: []Minion{low(t, `[{"__sls__": "s", "__id__": "g", "name": "git", "state": "pkg", "fun": "installed"}, {"__sls__": "web.app", "__id__": "x y", `+c.args+`}]`)}})
+		r, err := Salt(SaltInput{Roots: []fs.FS{roots}, Hosts: []Minion{low(t, `[{"__sls__": "s", "__id__": "g", "name": "git", "state": "pkg", "fun": "installed"}, {"__sls__": "web.app", "__id__": "x y", `+c.args+`}]`)}})
 		if err != nil || len(r.Refused) != 1 || r.Refused[0].Reason != c.reason || r.Refused[0].First != "web.app: x y" {
 			t.Errorf("%s: %+v, %v, want %s", c.args, r.Refused, err, c.reason)
 		}
@@ -201,6 +209,13 @@ var programLines = []line{
     unless:
       - ip6tables -w -t filter -C INPUT -p tcp -m comment --comment 'a web' -m multiport --dports 80,443 -j ACCEPT 2>/dev/null
 `},
+	{"iptables.insert", "first", `"chain": "INPUT", "jump": "ACCEPT"`, `
+  id:
+    cmd.run:
+      argv: [iptables, -w, -t, filter, -I, INPUT, -j, ACCEPT]
+    unless:
+      - iptables -w -t filter -C INPUT -j ACCEPT 2>/dev/null
+`},
 	{"iptables.chain_present", "LOGS", `"table": "nat", "save": false`, `
   id:
     cmd.run:
@@ -271,7 +286,7 @@ var programLines = []line{
       name: nginx
       unmask: true
 `},
-	{"virtualenv.managed", "/srv/venv", `"requirements": "salt://req.txt", "pip_pkgs": ["black"], "python": "python3", "runas": "app", "system_site_packages": false`, `
+	{"virtualenv.managed", "/srv/venv", `"requirements": "salt://req.txt", "pip_pkgs": ["black", "gunicorn"], "python": "python3", "runas": "app", "system_site_packages": false`, `
   id:
     pip.installed:
       names: [black, flask==3.0.0, gunicorn]

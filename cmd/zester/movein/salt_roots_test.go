@@ -1,10 +1,12 @@
 package movein
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -40,7 +42,11 @@ func linked(t *testing.T) fs.FS {
 			t.Fatal(err)
 		}
 	}
-	root, err := OpenRoot(dir)
+	name := filepath.Join(outside, "roots") // the directory may be a link itself
+	if err := os.Symlink(dir, name); err != nil {
+		t.Fatal(err)
+	}
+	root, err := OpenRoot(name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,6 +118,28 @@ func TestTheErrorOfALinkThatLeadsOut(t *testing.T) {
 	_, err := linked(t).Open("escape")
 	if err == nil || err.Error() != "open escape: it leads out of the directory by a symbolic link" {
 		t.Error(err)
+	}
+}
+
+// Nothing is opened that could wait for a writer, or do something when it is read.
+func TestNeitherFilesNorDirectoriesOfARoot(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	name := filepath.Join(dir, "pipe")
+	if err := syscall.Mkfifo(name, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	writer, err := os.OpenFile(name, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer writer.Close()
+	root, err := OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f, err := root.Open("pipe"); !errors.Is(err, fs.ErrInvalid) {
+		t.Errorf("a pipe gives %v, %v", f, err)
 	}
 }
 

@@ -39,7 +39,10 @@ func TestNoPartOfADeclarationTakesASecretIntoTheRepo(t *testing.T) {
 		{"__id__": "/b", "name": "/b", "state": "file", "fun": "managed", "contents": "x", "mode": "swordfish1"},
 		{"__id__": "/c", "name": "/c", "state": "file", "fun": "managed", "contents": "swordfish1-and-more"}`)
 	other := Minion{ID: "other", Pillar: map[string]any{
-		"schedule":  map[string]any{"swordfish1": map[string]any{"function": "swordfish1"}},
+		"schedule": map[string]any{
+			"swordfish1": map[string]any{"function": "swordfish1"},
+			"dump":       map[string]any{"function": "cmd.run", "args": []any{"dump swordfish1"}, "hours": json.Number("1")},
+		},
 		"passwords": []any{"swordfish1-and-more", json.Number("12345678")},
 	}}
 	r, err := Salt(SaltInput{Hosts: []Minion{h, other}, Now: begin})
@@ -72,7 +75,7 @@ func TestTheNameOfAnSLSFileTakesNoSecretIntoTheRepo(t *testing.T) {
 // Each value below a name of secrets is secret, whatever its own name is.
 func TestValuesBelowASecretAreSecret(t *testing.T) {
 	t.Parallel()
-	pillar := map[string]any{"passwords": map[string]any{"shop": map[string]any{"db": "swordfish1"}}, "port": "swordfish2"}
+	pillar := map[string]any{"passwords": map[string]any{"shop": map[string]any{"db": "swordfish1", "max_tokens": json.Number("100000")}}, "port": "swordfish2"}
 	if s := pillarSecrets([]Minion{{Pillar: pillar}}); !slices.Equal(s, secrets{"swordfish1"}) {
 		t.Errorf("the secrets are %q", s)
 	}
@@ -94,7 +97,7 @@ func TestTheLongestSecretIsMaskedFirst(t *testing.T) {
 	t.Parallel()
 	for range 20 {
 		s := pillarSecrets([]Minion{{Pillar: map[string]any{"passwords": []any{"abcdef", "abcdefgh", "xabcdefghx"}}}})
-		if got := s.mask("run xabcdefghx abcdefgh"); got != "run (hidden) (hidden)" {
+		if got := s.mask("run xabcdefghx abcdefgh abcdef"); got != "run (hidden) (hidden) (hidden)" {
 			t.Fatalf("the text became %q", got)
 		}
 	}

@@ -173,6 +173,8 @@ func TestWhatHasNoCounterpart(t *testing.T) {
 		`"state": "file", "fun": "managed", "source": "salt://none"`:                             "argument source: a file that is not below --roots",
 		`"state": "file", "fun": "managed", "contents": "a", "mode": "keep"`:                     "argument mode: keep",
 		`"state": "file", "fun": "symlink", "target": "/a", "user": "bob"`:                       "argument user: a link of another user",
+		`"state": "file", "fun": "symlink", "target": "/a", "group": "adm"`:                      "argument group: a link of another user",
+		`"state": "file", "fun": "append", "text": "` + strings.Repeat(`a\n`, 51) + `"`:          "argument text: more lines than 50, or none",
 		`"state": "file", "fun": "replace", "pattern": "(?<=a)b", "repl": "c"`:                   "error parsing regexp: invalid ",
 		`"state": "pkgrepo", "fun": "managed"`:                                                   "a repository that is not a line such as deb URI SUITE COMPONENT",
 		`"state": "user", "fun": "present", "gid": 999`:                                          "argument gid: a number of a group that no state has",

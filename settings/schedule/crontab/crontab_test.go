@@ -154,6 +154,7 @@ func TestRefusedLines(t *testing.T) {
 		"*x * * * * u a\n":      `minute "*x": "*x" is no number or name of this field`,
 		"1,,2 * * * * u a\n":    `minute "1,,2": "" is no number or name of this field`,
 		"0 0~6 * * * u a\n":     `hour "0~6": a random hour cannot be compared; name the values`,
+		"0~6,9 0 * * * u a\n":   `minute "0~6,9": a random minute cannot be compared; name the values`,
 		"0 0 * *\n":             `five fields are needed, minute hour day-of-month month day-of-week, and there are 4`,
 		"0 0 * * * * u a\n":     `five fields are needed before the command, and there are fewer or six`,
 		"0 0 * * * u\n":         `a user and a command are needed after the times`,
@@ -176,6 +177,43 @@ func TestRefusedLines(t *testing.T) {
 	}
 	if _, _, err := crontab.Parse(strings.Repeat("#", 1<<20+1), ""); err == nil {
 		t.Error("a table of more than 1 MiB passes")
+	}
+}
+
+// The longest parts pass, and a byte or a minute more does not.
+func TestTheLongestPartsOfALine(t *testing.T) {
+	t.Parallel()
+	for _, most := range []string{
+		"A=" + strings.Repeat("a", 131070), "0 0 * * * u " + strings.Repeat("a", 131071), "RANDOM_DELAY=1440",
+		"0 0 * * * " + strings.Repeat("a", 256) + " b",
+	} {
+		more := strings.NewReplacer("aa ", "aaa ", "1440", "1441").Replace(most)
+		if more == most {
+			more += "a"
+		}
+		for text, want := range map[string]int{most: 0, more: 1} {
+			if _, refused, err := crontab.Parse(text+"\n", ""); err != nil || len(refused) != want {
+				t.Errorf("%.40s… of %d bytes: %d lines are refused, want %d, %v", text, len(text), len(refused), want, err)
+			}
+		}
+	}
+}
+
+// The daemon remembers what has run before the clock was set back.
+func TestATimeThatHasRunDoesNotRunAgain(t *testing.T) {
+	t.Parallel()
+	zone, err := zoneinfo.Load("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	jobs, _, err := crontab.Parse("30 2 * * * true\n", "root")
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin := instant(t, "2026-10-25T01:05:00Z") // 2:05 for the second time
+	fires := crontab.Daemon{Host: zone}.Fires(jobs[0].Times, begin, begin.AddDate(1, 0, 0), 1)
+	if len(fires) != 1 || !fires[0].Equal(instant(t, "2026-10-26T01:30:00Z")) {
+		t.Errorf("it runs at %v", fires)
 	}
 }
 
