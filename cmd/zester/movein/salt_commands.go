@@ -113,7 +113,11 @@ func script(c *conversion) error {
 	if err != nil {
 		return err
 	}
-	if strings.ContainsAny(given[0], "'\"\\$`") {
+	args := strings.TrimSpace(given[0])
+	if _, after, isCut := strings.Cut(c.Name, " "); args == "" && isCut {
+		args = strings.TrimSpace(after) // as Salt does
+	}
+	if strings.ContainsAny(args, shellReads+"'\"\\") {
 		return refuse("argument args: characters that a shell reads")
 	}
 	for _, name := range []string{"template", "context", "defaults", "source_hash"} {
@@ -124,7 +128,7 @@ func script(c *conversion) error {
 	if argv == nil {
 		return refuse("a script of another program than a shell, Python or Perl")
 	}
-	c.args["argv"] = slices.Concat(argv, strings.Fields(given[0]))
+	c.args["argv"] = slices.Concat(argv, strings.Fields(args))
 	return command(c)
 }
 

@@ -46,6 +46,8 @@ func TestARefusalSaysWhereAndWhat(t *testing.T) {
 		{`"state": "pkg", "fun": "held", "name": "b", "pkgs": []`, "argument pkgs: a value of another form"},
 		{`"state": "cmd", "fun": "script", "name": "salt://long.sh"`, "a script of more than 64 KiB: give it as file.managed, and run it with cmd.run"},
 		{`"state": "cmd", "fun": "script", "name": "salt://a.sh", "args": "a ` + "`id`" + `"`, "argument args: characters that a shell reads"},
+		{`"state": "cmd", "fun": "script", "name": "salt://a.sh", "args": "-v >/var/log/a"`, "argument args: characters that a shell reads"},
+		{`"state": "cmd", "fun": "script", "name": "a.sh | tee /a", "source": "salt://a.sh"`, "argument args: characters that a shell reads"},
 		{`"state": "virtualenv", "fun": "managed", "name": "/v", "requirements": "salt://none"`, "argument source: a file that is not below --roots"},
 		{`"state": "file", "fun": "serialize", "name": "/b", "dataset": {}, "merge_if_exists": true`, "argument merge_if_exists"},
 		{`"state": "pkg", "fun": "latest", "name": "git"`, "another state has the same, with another function: write what both need into one"},
@@ -79,6 +81,16 @@ var programLines = []line{
       argv: [/bin/bash, -e, -c, "#!/bin/bash -e\necho one\n", script, -v, now]
       user: app
       creates: /srv/done
+`},
+	{"cmd.script", "run.sh --fast  now", `"source": "salt://run.sh"`, `
+  id:
+    cmd.run:
+      argv: [/bin/bash, -e, -c, "#!/bin/bash -e\necho one\n", script, --fast, now]
+`},
+	{"cmd.script", "run.sh one", `"source": "salt://run.sh", "args": "two\n"`, `
+  id:
+    cmd.run:
+      argv: [/bin/bash, -e, -c, "#!/bin/bash -e\necho one\n", script, two]
 `},
 	{"cmd.script", "salt://a/b", `"shell": "/bin/dash", "unless": "test -e /x"`, `
   id:

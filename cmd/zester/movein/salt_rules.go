@@ -230,6 +230,9 @@ func names(c *conversion) error {
 // saysChanged matches the output of a stateful command that changed something: JSON, or NAME=VALUE.
 const saysChanged = `(?i)\bchanged["']?\s*[=:]\s*["']?(true|yes|1)\b`
 
+// shellReads are the characters, but for quotes and backslashes, that a shell does not give to a program.
+const shellReads = "|&;<>()$`*?[#~!{\n"
+
 // command reads the shell of a command. Here it is always /bin/sh.
 func command(c *conversion) error {
 	program, err := c.takeText("shell")
@@ -253,7 +256,7 @@ func command(c *conversion) error {
 	if err != nil {
 		return err
 	}
-	if !hasShell && strings.ContainsAny(c.Name, "|&;<>()$`*?[#~!{\n") {
+	if !hasShell && strings.ContainsAny(c.Name, shellReads) {
 		return refuse("argument python_shell: false, and a command with characters that a shell reads: give it as argv")
 	}
 	limit, err := c.takeText("timeout")
