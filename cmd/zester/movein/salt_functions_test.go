@@ -166,6 +166,15 @@ var lines = []line{
         - mode
       file_mode: "0750"
 `},
+	{"file.directory", "/srv/app/d", `"mode": 755, "recurse": ["mode"]`, `
+  id:
+    file.directory:
+      path: /srv/app/d
+      mode: "0755"
+      recurse:
+        - mode
+      file_mode: "0755"
+`},
 	{"file.directory", "/srv/app/d", `"clean": true`, `
   id:
     file.directory:

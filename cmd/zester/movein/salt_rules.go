@@ -47,10 +47,10 @@ func directory(c *conversion) error {
 		c.args["clean"] = true
 	}
 	files, hasFiles := c.take("file_mode")
-	dirs, hasDirs := c.take("dir_mode")
-	if hasDirs {
+	if dirs, ok := c.take("dir_mode"); ok {
 		c.left["mode"] = dirs
 	}
+	dirs, hasDirs := c.left["mode"]
 	switch {
 	case hasFiles && slices.Contains(what, "mode"):
 		c.left["file_mode"] = files
