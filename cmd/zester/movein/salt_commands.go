@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -24,6 +25,34 @@ func (c *conversion) runs(unless string, argv ...string) error {
 	}
 	c.fields["unless"] = []string{unless}
 	return nil
+}
+
+// guardAsCommand gives the guards of a command its directory, variables and user, as Salt does. Here they run as the
+// peel does.
+func (c *conversion) guardAsCommand() {
+	var begin strings.Builder
+	env, _ := c.args["env"].(map[string]string)
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		begin.WriteString("export " + name + "=" + shell.Quote(env[name]) + "; ")
+	}
+	if dir, ok := c.args["cwd"].(string); ok {
+		begin.WriteString("cd " + shell.Quote(dir) + " || exit 1; ")
+	}
+	user, isOther := c.args["user"].(string)
+	isOther = isOther && user != "root"
+	if begin.Len() == 0 && !isOther {
+		return
+	}
+
+	for _, name := range []string{"onlyif", "unless"} {
+		guards, _ := c.fields[name].([]string)
+		for i, guard := range guards {
+			guards[i] = begin.String() + guard
+			if isOther {
+				guards[i] = "runuser -u " + shell.Word(user) + " -- sh -c " + shell.Quote(guards[i])
+			}
+		}
+	}
 }
 
 // takeTexts returns the values of text arguments in their order.

@@ -134,6 +134,9 @@ func (n *naming) attempt(h *Minion, at int, src *sources, isLate bool) attempt {
 	if err != nil {
 		return attempt{err: err}
 	}
+	if c.function == "cmd.run" {
+		c.guardAsCommand()
+	}
 	if d.State != "file" && c.function == "cmd.run" && !c.isDone && !isGuarded(fields, c.args) {
 		c.note("the command runs each time, and a test cannot tell what it may bring; onlyif, unless or creates says " +
 			"when it is needed")

@@ -474,6 +474,28 @@ var lines = []line{
       creates: /src/out
     timeout: 1m30s
 `},
+	{"cmd.run", "make", `"cwd": "/usr/my src", "runas": "app", "env": {"B": "x y", "A": 1}, "unless": "test -e built"`, `
+  id:
+    cmd.run:
+      command: make
+      cwd: /usr/my src
+      env:
+        A: "1"
+        B: x y
+      user: app
+    unless:
+      - runuser -u app -- sh -c 'export A='\''1'\''; export B='\''x y'\''; cd '\''/usr/my src'\'' || exit 1; test -e built'
+`},
+	{"cmd.run", "make", `"cwd": "/srv", "runas": "root", "onlyif": ["test -e go", "true"]`, `
+  id:
+    cmd.run:
+      command: make
+      cwd: /srv
+      user: root
+    onlyif:
+      - cd '/srv' || exit 1; test -e go
+      - cd '/srv' || exit 1; true
+`},
 	{"cmd.run", "make", `"shell": "/bin/bash", "onlyif": "test -e /a", "unless": ["test -e /b", "test -e /c"], "watch": [{"group": "ops"}]`, `
   id:
     cmd.run:

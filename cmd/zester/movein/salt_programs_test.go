@@ -2,6 +2,9 @@ package movein
 
 import (
 	"io/fs"
+	"os"
+	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -205,7 +208,7 @@ var programLines = []line{
       argv: [gem, install, bundler, -v, "2.1"]
       user: app
     unless:
-      - gem list -i '^bundler$' -v 2.1
+      - runuser -u app -- sh -c 'gem list -i '\''^bundler$'\'' -v 2.1'
 `},
 	{"iptables.append", "ssh", `"table": "filter", "chain": "INPUT", "jump": "ACCEPT", "match": ["state", "tcp"], "connstate": "NEW", "dport": 22, "proto": "tcp", "source": "10.0.0.0/8", "save": true`, `
   id:
@@ -270,7 +273,7 @@ var programLines = []line{
       cwd: /srv/app
       user: app
     unless:
-      - npm ls --prefix /srv/app a b
+      - runuser -u app -- sh -c 'cd '\''/srv/app'\'' || exit 1; npm ls --prefix /srv/app a b'
 `},
 	{"pkg.held", "x", `"pkgs": ["a", "b"]`, `
   id:
@@ -333,4 +336,26 @@ var programLines = []line{
       argv: ["true"]
     enabled: false
 `},
+}
+
+// A guard of Salt is run in the directory, with the variables and as the user of its command.
+func TestAGuardRunsAsItsCommand(t *testing.T) {
+	t.Parallel()
+	c := &conversion{
+		args: map[string]any{"cwd": "/usr", "env": map[string]string{"FOO": "it's"}},
+		fields: map[string]any{
+			"unless": []string{`test "$(pwd)" = /usr`, `test "$FOO" = "it's"`},
+			"onlyif": []string{`test "$(pwd) $FOO" = "/usr it's"`},
+		},
+	}
+	if os.Geteuid() == 0 {
+		c.args["user"] = "nobody"
+		c.fields["onlyif"] = append(c.fields["onlyif"].([]string), `test "$(id -un)" = nobody`)
+	}
+	c.guardAsCommand()
+	for _, guard := range slices.Concat(c.fields["unless"].([]string), c.fields["onlyif"].([]string)) {
+		if out, err := exec.Command("sh", "-c", guard).CombinedOutput(); err != nil {
+			t.Errorf("%s: %v, %s", guard, err, out)
+		}
+	}
 }
