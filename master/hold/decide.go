@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"slices"
@@ -77,17 +78,55 @@ func (s *Service) store(ctx context.Context, c *service.Call, a api.HoldAction,
 	if err := checkRoom(all, c.From.User, now); err != nil {
 		return nil, err
 	}
-	// before the action, which is not without them then
-	if err := s.peels.Create(ctx, string(a.ID), names); err != nil {
+	if a.ID, err = s.claim(ctx, &a); err != nil {
 		return nil, err
 	}
-	if err := s.actions.Create(ctx, string(a.ID), a); err != nil {
+	// before the action, which is not without them then
+	if err := s.peels.Create(ctx, string(a.ID), names); err != nil && !errors.Is(err, bucket.ErrPresent) {
+		return nil, err
+	}
+	if err := s.actions.Create(ctx, string(a.ID), a); errors.Is(err, bucket.ErrPresent) {
+		a, _, err = s.actions.Get(ctx, string(a.ID))
+		c.About = about(&a, peels)
+		return &a, err
+	} else if err != nil {
 		return nil, err
 	}
 	c.About = about(&a, peels)
 	s.o.Log.Info("action waits for a person", "action", a.ID, "kind", a.Kind, "peels", a.Peels, "by", a.By,
 		"agent", a.Agent)
 	return &a, nil
+}
+
+// errClaimed ends a change that is not to be stored.
+var errClaimed = errors.New("the request has an open action")
+
+// claim returns the ID under which a new action is to be stored: the ID of an open action with the same request, if
+// there is one. A list may lack that action: it is of an earlier moment, or of a copy of the bucket that lags.
+func (s *Service) claim(ctx context.Context, a *api.HoldAction) (api.HoldID, error) {
+	data, err := canon.Marshal(api.HoldAction{By: a.By, HoldAddRequest: a.HoldAddRequest})
+	if err != nil {
+		return "", err
+	}
+	name := fmt.Sprintf("%x", sha256.Sum256(data))
+	if err := s.same.Create(ctx, name, a.ID); !errors.Is(err, bucket.ErrPresent) {
+		return a.ID, err
+	}
+	id, err := s.same.Change(ctx, name, func(id *api.HoldID) error {
+		claimed, _, err := s.actions.Get(ctx, string(*id))
+		switch {
+		case errors.Is(err, bucket.ErrAbsent), err == nil && claimed.At(a.Created).State == api.HoldOpen:
+			return errClaimed
+		case err != nil:
+			return err
+		}
+		*id = a.ID
+		return nil
+	})
+	if errors.Is(err, errClaimed) {
+		err = nil
+	}
+	return id, err
 }
 
 func size(peels []target.PeelID) (bytes int) {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -45,6 +46,7 @@ type bench struct {
 	limits  map[string]grants.Limits // by user
 	revoked map[string]bool
 	conns   map[string]*nats.Conn
+	lags    atomic.Bool // lists of actions are as they were before there was any
 }
 
 // inBubble runs f with two masters.
@@ -82,7 +84,7 @@ func (b *bench) start(master string) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	s := hold.New(hold.Options{JetStream: js, Jobs: jobs, Select: b.selects, Allow: b.allow, CheckNotRevoked: func(ctx context.Context, name string) error {
+	s := hold.New(hold.Options{JetStream: lagging{js, &b.lags}, Jobs: jobs, Select: b.selects, Allow: b.allow, CheckNotRevoked: func(ctx context.Context, name string) error {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		if b.revoked[name] {
