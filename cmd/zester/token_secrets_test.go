@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -123,9 +124,7 @@ func TestATokenOfWhoSeesSecretsShowsNone(t *testing.T) {
 func argsOf(t *testing.T, args object, sealed bool) object {
 	t.Helper()
 	all := object{}
-	for name, value := range args {
-		all[name] = value
-	}
+	maps.Copy(all, args)
 	if sealed {
 		opener, err := settings.NewOpener()
 		if err != nil {
