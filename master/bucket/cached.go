@@ -2,9 +2,10 @@ package bucket
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/singleflight"
 )
 
 // fresh is how long a record that was read is used. A change by another master is seen after fresh and one request.
@@ -15,9 +16,9 @@ type CachedRecords[T any] struct {
 	Records[T]
 
 	mu      sync.Mutex
-	read    map[string]cachedReading[T]  // by name; none that the bucket does not hold
-	forgot  time.Time                    // only later readings are remembered
-	reading map[string]*sharedReading[T] // by name
+	read    map[string]cachedReading[T] // by name; none that the bucket does not hold
+	changes int                         // counts calls of Forget and Change; a reading that one of them came into is not remembered
+	reading *singleflight.Group         // simultaneous callers wait for one reading; a new one after each Forget
 }
 
 type cachedReading[T any] struct {
@@ -25,66 +26,42 @@ type cachedReading[T any] struct {
 	at     time.Time // before it was read
 }
 
-// A sharedReading is under way. Who asks meanwhile waits for it.
-type sharedReading[T any] struct {
-	ended  chan struct{} // closed once the others are set
-	record T
-	err    error
-}
-
 // NewCachedRecords returns a cache in front of b.
 func NewCachedRecords[T any](b Records[T]) *CachedRecords[T] {
-	return &CachedRecords[T]{
-		Records: b, read: map[string]cachedReading[T]{}, reading: map[string]*sharedReading[T]{},
-	}
+	return &CachedRecords[T]{Records: b, read: map[string]cachedReading[T]{}, reading: new(singleflight.Group)}
 }
 
 // Recent returns a record as it was at most 400 ms ago. Errors are those of [Records.Get] and are not remembered.
-func (c *CachedRecords[T]) Recent(ctx context.Context, name string) (T, error) {
+func (c *CachedRecords[T]) Recent(ctx context.Context, name string) (record T, err error) {
 	now := time.Now()
 	c.mu.Lock()
-	seen, ok := c.read[name]
-	if ok && now.Sub(seen.at) < fresh {
+	if seen, ok := c.read[name]; ok && now.Sub(seen.at) < fresh {
 		c.mu.Unlock()
 		return seen.record, nil
 	}
-	r, waits := c.reading[name]
-	if !waits {
-		r = &sharedReading[T]{ended: make(chan struct{})}
-		c.reading[name] = r
-	}
+	changes := c.changes
+	reading := c.reading.DoChan(name, func() (any, error) {
+		// The first caller may be canceled while others wait.
+		r, _, err := c.Get(context.WithoutCancel(ctx), name)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		switch {
+		case err != nil:
+			delete(c.read, name)
+		case c.changes == changes:
+			c.read[name] = cachedReading[T]{r, now}
+		}
+		return r, err
+	})
 	c.mu.Unlock()
-	if !waits {
-		return c.begin(ctx, name, r, now)
-	}
-	select {
-	case <-r.ended:
-	case <-ctx.Done():
-		return r.record, ctx.Err()
-	}
-	if r.err != nil && !errors.Is(r.err, ErrAbsent) { // perhaps because nobody waited for the other
-		record, _, err := c.Get(ctx, name)
-		return record, err
-	}
-	return r.record, r.err
-}
 
-// begin reads a record for all who ask meanwhile.
-func (c *CachedRecords[T]) begin(ctx context.Context, name string, r *sharedReading[T], now time.Time) (T, error) {
-	r.record, _, r.err = c.Get(ctx, name)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.reading[name] == r {
-		delete(c.reading, name)
+	select {
+	case <-ctx.Done():
+		return record, ctx.Err()
+	case done := <-reading:
+		record, _ = done.Val.(T)
+		return record, done.Err
 	}
-	switch {
-	case r.err != nil:
-		delete(c.read, name)
-	case now.After(c.forgot):
-		c.read[name] = cachedReading[T]{r.record, now}
-	}
-	close(r.ended)
-	return r.record, r.err
 }
 
 // Forget makes [CachedRecords.Recent] read all records again.
@@ -92,8 +69,8 @@ func (c *CachedRecords[T]) Forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	clear(c.read)
-	clear(c.reading)
-	c.forgot = time.Now()
+	c.changes++
+	c.reading = new(singleflight.Group)
 }
 
 // Change is [Records.Change]; [CachedRecords.Recent] then reads the record again.
@@ -102,6 +79,7 @@ func (c *CachedRecords[T]) Change(ctx context.Context, name string, f func(*T) e
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.read, name)
-	delete(c.reading, name)
+	c.changes++
+	c.reading.Forget(name)
 	return r, err
 }
