@@ -15,7 +15,7 @@ type typist struct {
 	dir    string
 	env    []string
 	script strings.Builder
-	words  *strings.Replacer // replaces hosts, ports and folders of the guide by those of the test
+	words  *strings.Replacer // puts the hosts, ports and folders of the test into what the guide prints
 }
 
 // systemd stands in for the programs of the system. The command line uses the data directory of the master until there is

@@ -140,7 +140,7 @@ func (p *pair) approvals() *atomic.Int64 {
 	return done
 }
 
-// member adds a person whom ann made, and whose only role decides about actions and revisions.
+// member adds a person that ann makes. The only role of the person decides about actions and revisions.
 func (p *pair) member(name string) {
 	p.t.Helper()
 	verbs := []string{"hold.approve", "hold.reject", "hold.show", "sync.approve"}
@@ -151,7 +151,7 @@ func (p *pair) member(name string) {
 	p.made(credential.UserRequest{Name: name, Role: grants.RoleMember, Roles: []string{"deciders"}})
 }
 
-// made adds a person whom ann made.
+// made adds a person that ann makes.
 func (p *pair) made(q credential.UserRequest) {
 	p.t.Helper()
 	key, err := credential.MakeKey()
@@ -213,7 +213,7 @@ func (p *pair) decisions() (entries []string) {
 }
 
 // TestNoProgramOfOthersDecidesBeyondTheRules has programs with the credential of each role decide actions by raw messages.
-// The operator, the direct one and the member are those whom ann made, who asked.
+// ann asked for the actions, and made the operator, the direct one and the member.
 func TestNoProgramOfOthersDecidesBeyondTheRules(t *testing.T) {
 	atPair(t, func(t *testing.T, p *pair) {
 		ann, bob := p.madeBy("root", "ann", grants.Limits{}), p.madeBy("root", "bob", grants.Limits{})
@@ -258,7 +258,7 @@ func TestNoProgramOfOthersDecidesBeyondTheRules(t *testing.T) {
 		}
 		p.checkDecisions(before)
 
-		// What was tried in vain can be decided by who may.
+		// A person who may decide the actions decides them.
 		for _, a := range actions {
 			if _, err := p.approve(bob, a.ID, nil); err != nil {
 				t.Errorf("bob approves %s: %v", a.Verb, err)

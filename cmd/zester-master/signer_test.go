@@ -123,7 +123,7 @@ func TestAHostJoinsAMasterWhoseKeysAProgramHas(t *testing.T) {
 		p.waitFor("no new credential", "not enrolled")
 		p.stop()
 	}
-	// The bus is told whom to refuse by accounts that are signed, too.
+	// A revocation reaches the bus in an account, which is signed as well.
 	if out := s.refused("auth", "peel", "revoke", "web-03"); !strings.Contains(out, "web-03 is revoked") {
 		t.Errorf("the revocation says %s", out)
 	}

@@ -62,8 +62,8 @@ const (
 // A Log is the audit log of a bus. Methods may be called from several goroutines; Write, Record and Run on a nil one do
 // nothing.
 type Log struct {
-	// BreakGlass reports whether an entry of a caller gets the mark [Entry.BreakGlass]; made is the name of the person
-	// whom the entry says that the caller added, or empty. If it is nil, no entry gets the mark.
+	// BreakGlass reports whether an entry of a caller gets the mark [Entry.BreakGlass]. If the entry says that the
+	// caller added a person, made is the name of the person. If BreakGlass is nil, no entry gets the mark.
 	BreakGlass func(ctx context.Context, caller grants.Caller, made string) bool
 
 	js   jetstream.JetStream

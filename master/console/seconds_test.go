@@ -168,7 +168,7 @@ func (f *fleet) noJobRuns(ctx context.Context) bool {
 	return err == nil && len(page.Jobs) == 0
 }
 
-// aProposalWaits holds that the change of the config repo that an assistant proposes waits, too.
+// aProposalWaits holds that a change of the config repo that an assistant proposes waits for a second person.
 func aProposalWaits(t *testing.T, f *fleet, session *sdk.ClientSession, refused map[string]string) {
 	change := map[string]any{"action": "add", "fields": map[string]any{
 		"name": "nightly", "function": "test.ping", "every": "1h", "target": "web-01",

@@ -45,7 +45,7 @@ func TestARepeatedRequestIsOneActionForAListThatLags(t *testing.T) {
 		}
 		b.lags.Store(false)
 
-		// What was decided is asked for anew.
+		// After a decision the same request makes a new action.
 		if _, err := bob.approve(first.ID); err != nil {
 			t.Fatal(err)
 		}

@@ -161,7 +161,8 @@ func script(c *conversion) error {
 	return command(c)
 }
 
-// interpreter returns the arguments that run a script, up to those of the script. It is nil for an unknown program.
+// interpreter returns the words that run a script. The arguments of the script follow them. It returns nil for an
+// unknown program.
 func interpreter(text, otherwise string) []string {
 	words := []string{cmp.Or(otherwise, "/bin/sh")}
 	if first, _, _ := strings.Cut(text, "\n"); strings.HasPrefix(first, "#!") {

@@ -143,7 +143,7 @@ func TestNeitherFilesNorDirectoriesOfARoot(t *testing.T) {
 	}
 }
 
-// What another minion sent to the master is not that of this host, whatever its links say.
+// A file that one minion sent to the master is used for no other minion, also if a link leads there.
 func TestPushedFilesLeadOutOfNoRoot(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -1012,7 +1012,7 @@ func Time(t time.Time) templ.Component {
 	})
 }
 
-// prose is a text of a service. Its times are shown as those of pages are.
+// prose shows a text of a service, with its times as pages show times.
 func prose(text string) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context

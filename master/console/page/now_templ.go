@@ -776,7 +776,7 @@ func legend(class, word string) templ.Component {
 	})
 }
 
-// problemName says what is wrong. pin is that of the fleet if this is the problem; else nil.
+// problemName says what is wrong. pin is not nil if the problem is that the fleet is pinned.
 func problemName(p *api.Problem, pin *status.Pin) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -1660,7 +1660,7 @@ func auditTail(p *audit.Page) templ.Component {
 	})
 }
 
-// silence says what is known of peels that do not report.
+// silence returns the text about peels that do not report, with what they do meanwhile.
 func silence(p *api.Problem) string {
 	text := "What they did is known once they report again; their schedules go on. "
 	if p.Text == "" {
