@@ -15,10 +15,12 @@ const fresh = 400 * time.Millisecond
 type CachedRecords[T any] struct {
 	Records[T]
 
-	mu      sync.Mutex
-	read    map[string]cachedReading[T] // by name; none that the bucket does not hold
-	changes int                         // counts calls of Forget and Change; a reading that one of them came into is not remembered
-	reading *singleflight.Group         // simultaneous callers wait for one reading; a new one after each Forget
+	mu   sync.Mutex
+	read map[string]cachedReading[T] // by name; none that the bucket does not hold
+	// changes counts calls of Forget and Change. A reading that one of them came into is not remembered.
+	changes int
+	// reading has simultaneous callers wait for one reading. Forget begins with a new one.
+	reading *singleflight.Group
 }
 
 type cachedReading[T any] struct {
