@@ -49,8 +49,10 @@ func Salt(in SaltInput) (SaltResult, error) {
 	if err := in.checkTarget(); err != nil {
 		return SaltResult{}, err
 	}
-	for _, h := range in.Hosts {
+	for i := range in.Hosts {
+		h := &in.Hosts[i]
 		turnAround(h.Low)
+		h.Low = inOrder(h.Low)
 	}
 	src := newSources(in)
 	n := newNaming(in.Hosts, src.hidden)

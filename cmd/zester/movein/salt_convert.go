@@ -24,13 +24,13 @@ type attempt struct {
 // convert returns the states of the declarations of a host.
 func (n *naming) convert(h *Minion, src *sources, report *tally) ([][]made, error) {
 	all := make([]attempt, len(h.Low))
-	late := lateListens(h)
 	for at := range h.Low {
-		all[at] = n.attempt(h, at, src, late[at])
+		all[at] = n.attempt(h, at, src)
 	}
 	if err := refuseTwins(all); err != nil {
 		return nil, fmt.Errorf("host %s: %w", h.ID, err)
 	}
+	n.bridge(h, all)
 	states := make([][]made, len(h.Low))
 	for at, a := range all {
 		var err error
@@ -88,7 +88,9 @@ func (n *naming) count(h *Minion, at int, a attempt, src *sources, report *tally
 		return nil, a.err
 	}
 	for _, note := range a.notes {
+		note = src.hidden.cover(note)
 		report.add("note", d, note, h.ID, isNew)
+		a.states[0].comment = append(a.states[0].comment, "note: "+note)
 	}
 	return a.states, nil
 }
@@ -102,8 +104,8 @@ func identity(d Declaration) string {
 	return string(text)
 }
 
-// attempt converts a declaration. If it is late, what it listens to needs it, and it reacts in a state of its own.
-func (n *naming) attempt(h *Minion, at int, src *sources, isLate bool) attempt {
+// attempt converts a declaration. If it listens to what runs after it, it reacts in a state of its own.
+func (n *naming) attempt(h *Minion, at int, src *sources) attempt {
 	d := h.Low[at]
 	r, ok := rules[d.Function()]
 	if !ok {
@@ -120,7 +122,8 @@ func (n *naming) attempt(h *Minion, at int, src *sources, isLate bool) attempt {
 		c.args[r.main] = d.Name
 	}
 	var listens any
-	if isLate {
+	late := isLate(h, at)
+	if late {
 		listens, _ = c.take("listen")
 	}
 	fields, err := n.fieldsOf(c, at)
@@ -141,11 +144,13 @@ func (n *naming) attempt(h *Minion, at int, src *sources, isLate bool) attempt {
 		c.note("the command runs each time, and a test cannot tell what it may bring; onlyif, unless or creates says " +
 			"when it is needed")
 	}
+	var states []made
 	if c.function == "" || c.isDone {
-		return attempt{states: []made{disabled(n.of(h, at)[0], d, "", src.hidden)}, notes: c.notes}
+		states = []made{c.relay(n.of(h, at)[0], n.isObserved(h, at))}
+	} else {
+		states = c.states(n.of(h, at), fields)
 	}
-	states := c.states(n.of(h, at), fields)
-	if isLate {
+	if late && !c.isDone {
 		states = append(states, n.reaction(c, at, states[0], listens)...)
 	}
 	for i := range states {
@@ -259,7 +264,8 @@ func (m *made) hide(hidden secrets) error {
 func (m made) alone() made {
 	m.args = maps.Clone(m.args)
 	maps.Copy(m.args, m.secrets)
-	fields := maps.Clone(m.fields)
+	fields := map[string]any{}
+	maps.Copy(fields, m.fields)
 	for _, r := range requisites {
 		delete(fields, r.here)
 	}

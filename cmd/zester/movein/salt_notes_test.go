@@ -105,7 +105,7 @@ func TestRequisitesOfOthers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := string(r.Files["settings/s.yaml"])
+	text := withoutNotes(string(r.Files["settings/s.yaml"]))
 	for _, want := range []string{
 		"  a:\n    cmd.run: {}\n  b:\n    cmd.run: {}\n    require:\n      - a\n  c:\n    cmd.run: {}\n    require:\n      - b\n      - a\n",
 		"# not converted: argument watch_in\n",
@@ -123,7 +123,7 @@ func TestWhatListensToWhatNeedsItIsNoCycle(t *testing.T) {
 	t.Parallel()
 	r, err := Salt(SaltInput{Hosts: []Minion{low(t, `[
 		{"__sls__": "s", "__id__": "app", "name": "app", "state": "service", "fun": "running", "listen": [{"file": "/etc/app"}, {"file": "/etc/b"}]},
-		{"__sls__": "s", "__id__": "step", "name": "step", "state": "cmd", "fun": "run", "require": [{"service": "app"}], "listen": [{"file": "/etc/app"}]},
+		{"__sls__": "s", "__id__": "step", "name": "step", "state": "cmd", "fun": "run", "require": [{"service": "app"}], "unless": "test -e /u", "listen": [{"file": "/etc/app"}]},
 		{"__sls__": "s", "__id__": "/etc/app", "name": "/etc/app", "state": "file", "fun": "managed", "contents": "a", "require": [{"cmd": "step"}]},
 		{"__sls__": "s", "__id__": "/etc/b", "name": "/etc/b", "state": "file", "fun": "managed", "contents": "b"},
 		{"__sls__": "s", "__id__": "web", "name": "web", "state": "service", "fun": "running", "listen": [{"file": "/etc/b"}]}]`)}})
@@ -131,10 +131,10 @@ func TestWhatListensToWhatNeedsItIsNoCycle(t *testing.T) {
 		t.Fatal(err, r.Refused)
 	}
 	compiles(t, r, map[target.PeelID]target.Facts{"h": {}})
-	text := string(r.Files["settings/s.yaml"])
+	text := withoutNotes(string(r.Files["settings/s.yaml"]))
 	for _, want := range []string{
 		"  app:\n    service.running: {}\n  app-listen:\n    service.running:\n      name: app\n    watch:\n      - /etc/app\n      - /etc/b\n",
-		"  step:\n    cmd.run: {}\n    require:\n      - app\n  step-listen:\n    cmd.run:\n      command: step\n    onchanges:\n      - /etc/app\n",
+		"  step:\n    cmd.run: {}\n    require:\n      - app\n    unless:\n      - test -e /u\n  step-listen:\n    cmd.run:\n      command: step\n    onchanges:\n      - /etc/app\n    unless:\n      - test -e /u\n",
 		"  web:\n    service.running: {}\n    watch:\n      - /etc/b\n",
 	} {
 		if !strings.Contains(text, want) {

@@ -2,7 +2,6 @@ package movein
 
 import (
 	"fmt"
-	"maps"
 	"path"
 	"slices"
 	"strconv"
@@ -51,44 +50,9 @@ func turnAround(low []Declaration) {
 	}
 }
 
-// lateListens returns the declarations of a host that listen to something that needs them. Salt reacts at the end of
-// a run, so that this is no cycle there.
-func lateListens(h *Minion) map[int]bool {
-	needs := make([][]int, len(h.Low)) // what comes before each
-	for at, d := range h.Low {
-		for _, r := range requisites {
-			if r.salt != "listen" {
-				needs[at] = append(needs[at], named(h, listOf(d.args[r.salt]), at)...)
-			}
-		}
-	}
-	late := map[int]bool{}
-	for at, d := range h.Low {
-		causes := named(h, listOf(d.args["listen"]), at)
-		if isNeeded(needs, at, causes) {
-			late[at] = true
-			continue
-		}
-		needs[at] = append(needs[at], causes...)
-	}
-	return late
-}
-
-// isNeeded reports whether one of several declarations, or what they need, needs a declaration.
-func isNeeded(needs [][]int, wanted int, by []int) bool {
-	seen := map[int]bool{}
-	for left := slices.Clone(by); len(left) > 0; {
-		at := left[len(left)-1]
-		left = left[:len(left)-1]
-		if at == wanted {
-			return true
-		}
-		if !seen[at] {
-			seen[at] = true
-			left = append(left, needs[at]...)
-		}
-	}
-	return false
+// isLate reports whether a declaration listens to one that runs after it. Salt reacts at the end of a run.
+func isLate(h *Minion, at int) bool {
+	return slices.ContainsFunc(named(h, listOf(h.Low[at].args["listen"]), at), func(cause int) bool { return cause > at })
 }
 
 // named returns the declarations of a host, but for one, that requisites name.
@@ -114,9 +78,9 @@ func (n *naming) reaction(c *conversion, at int, of made, causes any) []made {
 	if n.names[p] == "" {
 		n.names[p] = claim(of.name+"-listen", n.taken)
 	}
-	return []made{{
-		name: n.names[p], function: of.function, args: maps.Clone(of.args), fields: map[string]any{field: names},
-	}}
+	again := of.alone() // with its guards
+	again.name, again.fields[field] = n.names[p], names
+	return []made{again}
 }
 
 // listOf returns a list, or a list with one value; nil for nil.
@@ -142,13 +106,7 @@ func (n *naming) fieldsOf(c *conversion, at int) (map[string]any, error) {
 		if r.any && len(names) > 1 {
 			return nil, refuse("requisite %s", r.salt)
 		}
-		here := r.here
-		if here == "watch" && c.Function() != "service.running" {
-			here = "require"
-			if c.isWaiting() {
-				here = "onchanges"
-			}
-		}
+		here := c.kindOf(r)
 		before, _ := fields[here].([]string)
 		for _, name := range names {
 			if !slices.Contains(before, name) {
@@ -163,6 +121,23 @@ func (n *naming) fieldsOf(c *conversion, at int) (map[string]any, error) {
 		return nil, refuse("a wait without watch")
 	}
 	return fields, c.guards(fields)
+}
+
+// kindOf returns what a requisite of the declaration is here. A service alone reacts to what it watches. What the module
+// test watches is its own change, and nothing else is.
+func (c *conversion) kindOf(r requisite) string {
+	switch {
+	case c.State == "test" && r.here == "onchanges":
+		return "require"
+	case r.here != "watch" || c.Function() == "service.running":
+		return r.here
+	case c.isWaiting() || c.State == "test":
+		return "onchanges"
+	}
+	if c.Function() == "mount.mounted" {
+		c.note("requisite " + r.salt + ": a mount is not made again after a change, as it is in Salt")
+	}
+	return "require"
 }
 
 // isWaiting reports whether the declaration does something only if what it watches changes.
