@@ -14,6 +14,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/sorting"
+	"github.com/seed-c01c3da5/zester/settings/state"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -97,7 +98,8 @@ type difference struct {
 	Function string          `json:"function,omitempty"`
 	Result   string          `json:"result"`
 	Cause    string          `json:"cause,omitempty"`
-	What     string          `json:"what,omitempty"` // the changes, or why there is another result
+	After    string          `json:"after,omitempty"` // of the cause guard: the first state that would change
+	What     string          `json:"what,omitempty"`  // the changes, or why there is another result
 	Peels    []target.PeelID `json:"peels"`
 }
 
@@ -159,7 +161,7 @@ func runOf(r *wire.Result) (*stateRun, error) {
 
 // note adds a peel to the equal difference of other peels.
 func (f *differences) note(id target.PeelID, one difference) {
-	key := strings.Join([]string{one.State, one.Function, one.Result, one.Cause, one.What}, "\x00")
+	key := strings.Join([]string{one.State, one.Function, one.Result, one.Cause, one.After, one.What}, "\x00")
 	known := f.equal[key]
 	if known == nil {
 		known = &one
@@ -178,17 +180,25 @@ func (r *stateRun) differences() (all []difference) {
 	if states == 0 {
 		return []difference{{Result: "unknown", What: "the settings have no states: top.yaml gives the host none"}}
 	}
+	changes := "" // the first state that would change
 	for _, o := range r.States {
 		if o.Result == "unchanged" || o.Result == "skipped" {
 			continue
 		}
-		all = append(all, difference{
+		one := difference{
 			State:    o.State,
 			Function: o.Function,
 			Result:   o.Result,
 			Cause:    o.Cause,
 			What:     o.what(),
-		})
+		}
+		switch {
+		case o.Result == "would_change":
+			changes = cmp.Or(changes, o.State)
+		case o.Comment == state.GuardAfterChange:
+			one.Cause, one.After = guardCause, changes
+		}
+		all = append(all, one)
 	}
 	if r.LeftOut > 0 {
 		what := count(r.LeftOut, "state") + " more: the result was too large; look at this peel with state.highstate"
@@ -226,13 +236,39 @@ func (a *app) showDifferences(f *differences) error {
 	return jobFailure(job.Complete, len(f.All), len(f.Silent))
 }
 
+// guardCause is the cause of a state whose guard was not run, because a state before it would change the host.
+const guardCause = "guard"
+
+// guardsJoined returns the differences with one for all states whose guards were not run after the same change.
+func guardsJoined(all []*difference) (rows []*difference) {
+	guards := map[string]*difference{} // by the change and the peels
+	for _, one := range all {
+		key := fmt.Sprint(one.After, one.Peels)
+		switch before := guards[key]; {
+		case one.Cause != guardCause:
+			rows = append(rows, one)
+		case before == nil:
+			first := *one
+			first.What = "not known before the change of " + one.After
+			guards[key] = &first
+			rows = append(rows, &first)
+		default:
+			before.State += ", " + one.State
+			if before.Function != one.Function {
+				before.Function = ""
+			}
+		}
+	}
+	return rows
+}
+
 func (a *app) printDifferences(f *differences) error {
 	t := table{
 		header: []string{"STATE", "FUNCTION", "RESULT", "PEELS", "WHICH", "WHAT"},
 		narrow: []string{"WHICH", "WHAT"},
 	}
 	peels := map[target.PeelID]bool{}
-	for _, one := range f.All {
+	for _, one := range guardsJoined(f.All) {
 		result := cmp.Or(stateResults[one.Result].text, one.Result)
 		if one.Cause != "" {
 			result += ": " + one.Cause
@@ -247,6 +283,10 @@ func (a *app) printDifferences(f *differences) error {
 	}
 	fmt.Fprintf(a.out, "%d of %s as the states say; states: %s\n", len(f.Same),
 		count(len(f.Same)+len(peels)+len(f.Silent), "peel"), countsLine(f.Counts))
+	if slices.ContainsFunc(f.All, func(one *difference) bool { return one.Cause == guardCause }) {
+		fmt.Fprintln(a.out, "unknown: guard: onlyif and unless were not run, because what they see may differ after the "+
+			"change before them; mend or apply that state, and check again")
+	}
 	if len(f.Silent) > 0 {
 		fmt.Fprintf(a.out, "no answer from %s: %s\n", count(len(f.Silent), "peel"), some(f.Silent))
 	}

@@ -26,7 +26,7 @@ Each LOW.json is what Salt prints of them, rendered:
 
 Each declaration becomes a state. One that has no counterpart becomes a state
 with enabled: false and the declaration in a comment, and is counted in the
-report. Equal states of several hosts are written once; their target is a list
+report. What a state does in another way is a note there and in the report. Equal states of several hosts are written once; their target is a list
 of these hosts, because the input does not show which others a fact selects.
 If Salt printed all hosts of a target, give that target as --target: then the
 target is this one, or a fact that tells hosts apart within it.
@@ -39,8 +39,13 @@ minions send it with salt '*' cp.push PATH, and give the cache of the master,
 Secrets of the pillar go to --secrets, outside the repo. The report has the
 commands of sops that take them in.
 
-The exit code is 2 if a declaration has no counterpart. Then compare:
-zester import check TARGET says what would change on hosts.`
+The files are checked with the facts of the hosts in peels.yaml, which is written
+beside them. After each change by hand do so again:
+
+  zester lint REPO --facts REPO/peels.yaml
+
+The exit code is 2 if a declaration has no counterpart, or if lint finds an
+error. Then compare: zester import check TARGET says what would change on hosts.`
 
 // saltFlags are the flags of import salt.
 type saltFlags struct {
@@ -104,7 +109,7 @@ func (a *app) importSalt(files []string, f saltFlags) error {
 		return err
 	}
 	fmt.Fprint(a.out, saltReport(result, f))
-	if len(result.Refused) > 0 {
+	if len(result.Refused)+len(result.Mistakes) > 0 {
 		return &failure{code: exitSomeFailed}
 	}
 	return nil
@@ -199,6 +204,12 @@ func saltReport(r movein.SaltResult, f saltFlags) string {
 	for _, row := range r.Notes {
 		fmt.Fprintf(&b, "note: %dx %s: %s (%s)\n  %s\n", row.Count, row.Function, row.Reason, hostList(row.Hosts),
 			placeOf(row))
+	}
+	if len(r.Mistakes) > 0 {
+		fmt.Fprintf(&b, "no host gets its settings before this is mended (lint --facts finds it too):\n")
+	}
+	for _, mistake := range r.Mistakes {
+		fmt.Fprintf(&b, "  %v\n", mistake)
 	}
 	if len(r.Reordered) > 0 {
 		fmt.Fprintf(&b, "note: states without a requisite run in another order than in Salt on %s\n",

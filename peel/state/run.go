@@ -405,7 +405,7 @@ func (x *run) guards(ctx context.Context, s *state.State) (skip Reason, err erro
 		return "", nil
 	}
 	if x.q.Test && x.world.Planned() {
-		return "", &host.UnknownError{Why: "its guard may depend on a predicted change"}
+		return "", &host.UnknownError{Why: state.GuardAfterChange}
 	}
 	for _, command := range s.OnlyIf {
 		code, err := x.guard(ctx, command)

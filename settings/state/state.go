@@ -74,6 +74,9 @@ type Fields struct {
 	Each string `yaml:"each"` // path of a list or map of the settings; [Expand] replaces it
 }
 
+// GuardAfterChange is the comment of a test on a state whose guard was not run.
+const GuardAfterChange = "its guard may depend on a predicted change"
+
 // Retry says how often a state that failed is tried again.
 type Retry struct {
 	Attempts int           `yaml:"attempts"` // 1 to MaxRetry

@@ -6,10 +6,10 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/seed-c01c3da5/zester/settings/sorting"
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -41,7 +41,8 @@ type SaltResult struct {
 	Converted    int
 	Refused      []SaltRow // the most frequent first
 	Notes        []SaltRow
-	Reordered    []string // hosts on which states run in another order than in Salt
+	Mistakes     strictyaml.Errors // in the files, as lint finds them with the facts of the hosts
+	Reordered    []string          // hosts on which states run in another order than in Salt, if there are no mistakes
 }
 
 // Salt returns the config repo that does what Salt does.
@@ -81,8 +82,13 @@ func Salt(in SaltInput) (SaltResult, error) {
 		Declarations: len(report.seen), Converted: len(report.seen) - report.refused,
 		Refused: report.list("refused"), Notes: report.list("note"),
 	}
-	err = result.write(files, made)
-	return result, err
+	if err := result.write(files); err != nil {
+		return SaltResult{}, err
+	}
+	if err := result.addPeels(made); err != nil {
+		return SaltResult{}, err
+	}
+	return result, result.check(made)
 }
 
 // checkTarget returns an error unless the target selects all hosts.
@@ -98,7 +104,7 @@ func (in SaltInput) checkTarget() error {
 		h := &in.Hosts[i]
 		facts := target.Facts{}
 		for name, value := range h.facts() {
-			facts[name] = strings.ToLower(value)
+			facts[name] = value
 		}
 		if !expr.Match(target.Peel{ID: target.PeelID(h.ID), Facts: facts}) {
 			return fmt.Errorf("the target %s does not select %s, which Salt printed states of", in.Target, h.ID)

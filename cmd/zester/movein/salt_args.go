@@ -146,6 +146,7 @@ type made struct {
 	fields   map[string]any // requisites and guards
 	secrets  map[string]any // arguments that are not in the repo
 	comment  []string
+	isLate   bool // it reacts, which Salt does at the end of a run
 }
 
 // A conversion is a declaration on its way to states.

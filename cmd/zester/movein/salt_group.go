@@ -158,13 +158,18 @@ var grains = map[string]string{
 // machines are Go's names of processors.
 var machines = map[string]string{"x86_64": "amd64", "aarch64": "arm64", "i686": "386", "armv7l": "arm"}
 
-// facts returns the facts of a host that its grains say.
+// facts returns the facts of a host that its grains say, in lower case.
 func (h *Minion) facts() map[string]string {
 	facts := map[string]string{}
 	for _, fact := range FactNames {
-		facts[fact], _ = h.Grains[grains[fact]].(string)
+		value, _ := h.Grains[grains[fact]].(string)
+		if fact == "arch" {
+			value = machines[value]
+		}
+		if value != "" {
+			facts[fact] = strings.ToLower(value)
+		}
 	}
-	facts["arch"] = machines[facts["arch"]]
 	return facts
 }
 

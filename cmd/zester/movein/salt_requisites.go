@@ -79,7 +79,7 @@ func (n *naming) reaction(c *conversion, at int, of made, causes any) []made {
 		n.names[p] = claim(of.name+"-listen", n.taken)
 	}
 	again := of.alone() // with its guards
-	again.name, again.fields[field] = n.names[p], names
+	again.name, again.fields[field], again.isLate = n.names[p], names, true
 	return []made{again}
 }
 

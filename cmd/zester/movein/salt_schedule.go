@@ -371,11 +371,11 @@ func entriesOf(
 		if !isMap {
 			continue // such as enabled
 		}
-		d := Declaration{State: scheduleKey, Fun: "present", ID: name, args: raw}
+		base := strings.Trim(notInNames.ReplaceAllString(hidden.mask(name), "-"), "-.")
+		d := Declaration{State: scheduleKey, Fun: "present", ID: name, args: raw, place: "the pillar: schedule: " + base}
 		key := identity(d)
 		isNew := !report.seen[key]
 		report.seen[key] = true
-		base := strings.Trim(notInNames.ReplaceAllString(hidden.mask(name), "-"), "-.")
 		entry, err := entryOf(base, raw, refs, now)
 		if err == nil && hidden.in(entry) {
 			err = refuse("schedule: a secret in an entry")
@@ -392,13 +392,33 @@ func entriesOf(
 		if err != nil {
 			return nil, fmt.Errorf("host %s, job %s: %w", h.ID, name, err)
 		}
-		if jobs["enabled"] == false { // the whole schedule is switched off
+		label := valueNode(claim(base, taken))
+		switch note := noteOn(entry); {
+		case jobs["enabled"] == false || entry["enabled"] == false: // the whole schedule, or the job
 			entry["enabled"] = false
+		case note != "":
+			report.add("note", d, note, h.ID, isNew)
+			label.HeadComment = commentOn([]string{"note: " + note})
+			if entry["module"] != "cmd.run" {
+				entry["enabled"] = false
+			}
 		}
-		entries.Content = append(entries.Content, valueNode(claim(base, taken)), valueNode(entry))
+		entries.Content = append(entries.Content, label, valueNode(entry))
 	}
 	entries.FootComment = commentOn(refused)
 	return entries, nil
+}
+
+// noteOn says what an entry does beside Salt, which goes on with its job until a person takes it out.
+func noteOn(entry map[string]any) string {
+	args, _ := entry["args"].(map[string]any)
+	switch module := entry["module"]; {
+	case module == "cmd.run":
+		return "Salt's job goes on, and its command would run twice: remove it"
+	case module != "test.ping" && args["test"] != true:
+		return "it applies states, so it is off: take out enabled: false when zester import check '*' says that 0 would change"
+	}
+	return ""
 }
 
 // prove reads the entry as a peel reads it, and compares its next times with those by Salt's rule. Splay and range

@@ -3,6 +3,7 @@ package movein
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -94,6 +95,9 @@ func TestSchedulesOfHosts(t *testing.T) {
 			h.Pillar = map[string]any{"schedule": map[string]any{
 				"high state": map[string]any{"function": "state.highstate", "minutes": json.Number("30")},
 				"mine":       map[string]any{"function": "mine.update", "minutes": json.Number("5")},
+				"dry":        map[string]any{"function": "state.apply", "hours": json.Number("1"), "kwargs": map[string]any{"test": true}},
+				"date":       map[string]any{"function": "cmd.run", "args": []any{"date"}, "cron": "5 * * * *"},
+				"off":        map[string]any{"function": "state.apply", "cron": "6 * * * *", "enabled": false},
 				"enabled":    true,
 			}}
 		}
@@ -104,13 +108,36 @@ func TestSchedulesOfHosts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	const off = "it applies states, so it is off: take out enabled: false when zester import check '*' says that 0 would change"
 	const want = `schedule:
+  # note: Salt's job goes on, and its command would run twice: remove it
+  date:
+    args:
+      command: date
+    cron: 5 * * * *
+    module: cmd.run
+    return_job: true
+  dry:
+    args:
+      test: true
+    interval: 1h
+    interval_from: start
+    module: state.apply
+    return_job: true
+    run_on_start: true
+  # note: ` + off + `
   high-state:
+    enabled: false
     interval: 30m
     interval_from: start
     module: state.highstate
     return_job: true
     run_on_start: true
+  "off":
+    cron: 6 * * * *
+    enabled: false
+    module: state.apply
+    return_job: true
 
 # not converted: mine: schedule: the function mine.update
 `
@@ -120,7 +147,12 @@ func TestSchedulesOfHosts(t *testing.T) {
 	if got := string(r.Files["top.yaml"]); got != "base:\n  L@a,b:\n    - salt-schedule\n" {
 		t.Errorf("top.yaml is\n%s", got)
 	}
-	if r.Declarations != 2 || r.Converted != 1 {
+	if r.Declarations != 5 || r.Converted != 4 {
 		t.Errorf("%d of %d converted", r.Converted, r.Declarations)
+	}
+	if len(r.Notes) != 2 || !slices.ContainsFunc(r.Notes, func(row SaltRow) bool {
+		return row.Reason == off && row.Function == "schedule.present" && slices.Equal(row.Hosts, []string{"a", "b"})
+	}) {
+		t.Errorf("the notes are %v", r.Notes)
 	}
 }

@@ -134,7 +134,7 @@ func TestFilesWithSecretsAreNotCopied(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantNone(t, r, "swordfish1")
-	if names := slices.Sorted(maps.Keys(r.Files)); !slices.Equal(names, []string{"settings/s.yaml", "top.yaml"}) {
+	if names := slices.Sorted(maps.Keys(r.Files)); !slices.Equal(names, []string{"peels.yaml", "settings/s.yaml", "top.yaml"}) {
 		t.Errorf("the repo has %v", names)
 	}
 	if text := string(r.Secrets["settings/secrets/s.yaml"]); !strings.Contains(text, "pw=swordfish1 {{vars.who}}") {
@@ -188,7 +188,7 @@ func TestSecretsNeverReplaceASettingsFile(t *testing.T) {
 				t.Errorf("%v: %s is a settings file, and secrets too", order, name)
 			}
 		}
-		if len(r.Files) != 3 || len(r.Secrets) != 2 {
+		if len(r.Files) != 4 || len(r.Secrets) != 2 {
 			t.Errorf("%v: %d files and %d with secrets", order, len(r.Files), len(r.Secrets))
 		}
 	}

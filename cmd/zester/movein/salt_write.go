@@ -15,7 +15,7 @@ import (
 const secretRef = "secrets"
 
 // write adds the settings files and the top file to the result.
-func (r *SaltResult) write(files []*slsFile, hosts []minion) error {
+func (r *SaltResult) write(files []*slsFile) error {
 	rules := assign(files)
 	for _, f := range files {
 		doc := map[string]*yaml.Node{zstate.Key: nodeOf(f.states)}
@@ -47,7 +47,6 @@ func (r *SaltResult) write(files []*slsFile, hosts []minion) error {
 	}
 	text, err := encodeDoc(map[string]*yaml.Node{"base": top})
 	r.Files["top.yaml"] = text
-	r.Reordered = reordered(rules, hosts)
 	return err
 }
 
@@ -68,37 +67,6 @@ func assign(files []*slsFile) (rules []topRule) {
 		rules[at].files = append(rules[at].files, f)
 	}
 	return rules
-}
-
-// reordered returns the hosts on which the files give another order than Salt.
-func reordered(rules []topRule, hosts []minion) (ids []string) {
-	for i, h := range hosts {
-		var here, there []string
-		for _, states := range h.states {
-			for _, m := range states {
-				there = append(there, m.name)
-			}
-		}
-		for _, r := range rules {
-			for _, f := range r.files {
-				if f.hosts[i] {
-					here = append(here, namesOf(f.states)...)
-				}
-			}
-		}
-		if !slices.Equal(here, there) {
-			ids = append(ids, h.ID)
-		}
-	}
-	return ids
-}
-
-func namesOf(states []made) []string {
-	out := make([]string, len(states))
-	for i, m := range states {
-		out[i] = m.name
-	}
-	return out
 }
 
 func pathOf(ref string) string { return "settings/" + strings.ReplaceAll(ref, ".", "/") + ".yaml" }

@@ -13,7 +13,10 @@ import (
 )
 
 // With returns the revision with other contents of files; nil removes a file.
-func (r *Repo) With(files map[string][]byte) fs.FS { return overlay{r.fs, files} }
+func (r *Repo) With(files map[string][]byte) fs.FS { return Over(r.fs, files) }
+
+// Over returns a file system with other contents of files; nil removes a file.
+func Over(base fs.FS, files map[string][]byte) fs.FS { return overlay{base, files} }
 
 // overlay is a file system with other contents of some files.
 type overlay struct {
