@@ -284,8 +284,8 @@ func (a *app) printDifferences(f *differences) error {
 	fmt.Fprintf(a.out, "%d of %s as the states say; states: %s\n", len(f.Same),
 		count(len(f.Same)+len(peels)+len(f.Silent), "peel"), countsLine(f.Counts))
 	if slices.ContainsFunc(f.All, func(one *difference) bool { return one.Cause == guardCause }) {
-		fmt.Fprintln(a.out, "unknown: guard: onlyif and unless were not run, because what they see may differ after the "+
-			"change before them; mend or apply that state, and check again")
+		fmt.Fprintln(a.out, "unknown: guard: onlyif and unless were not run, because what they see may differ "+
+			"after the change before them; mend or apply that state, and check again")
 	}
 	if len(f.Silent) > 0 {
 		fmt.Fprintf(a.out, "no answer from %s: %s\n", count(len(f.Silent), "peel"), some(f.Silent))

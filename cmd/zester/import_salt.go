@@ -26,10 +26,11 @@ Each LOW.json is what Salt prints of them, rendered:
 
 Each declaration becomes a state. One that has no counterpart becomes a state
 with enabled: false and the declaration in a comment, and is counted in the
-report. What a state does in another way is a note there and in the report. Equal states of several hosts are written once; their target is a list
-of these hosts, because the input does not show which others a fact selects.
-If Salt printed all hosts of a target, give that target as --target: then the
-target is this one, or a fact that tells hosts apart within it.
+report. What a state does in another way is a note there and in the report.
+Equal states of several hosts are written once; their target is a list of these
+hosts, because the input does not show which others a fact selects. If Salt
+printed all hosts of a target, give that target as --target: then the target is
+this one, or a fact that tells hosts apart within it.
 
 Files of salt:// are copied from --roots. A template becomes one here if it has
 only names, if and for. Of others the text that Salt rendered is used: let the

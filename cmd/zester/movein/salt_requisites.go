@@ -52,7 +52,8 @@ func turnAround(low []Declaration) {
 
 // isLate reports whether a declaration listens to one that runs after it. Salt reacts at the end of a run.
 func isLate(h *Minion, at int) bool {
-	return slices.ContainsFunc(named(h, listOf(h.Low[at].args["listen"]), at), func(cause int) bool { return cause > at })
+	causes := named(h, listOf(h.Low[at].args["listen"]), at)
+	return slices.ContainsFunc(causes, func(cause int) bool { return cause > at })
 }
 
 // named returns the declarations of a host, but for one, that requisites name.
@@ -123,8 +124,8 @@ func (n *naming) fieldsOf(c *conversion, at int) (map[string]any, error) {
 	return fields, c.guards(fields)
 }
 
-// kindOf returns what a requisite of the declaration is here. A service alone reacts to what it watches. What the module
-// test watches is its own change, and nothing else is.
+// kindOf returns what a requisite of the declaration is here. A service alone reacts to what it watches. A function of
+// the module test changes only with what it watches.
 func (c *conversion) kindOf(r requisite) string {
 	switch {
 	case c.State == "test" && r.here == "onchanges":

@@ -372,7 +372,7 @@ func entriesOf(
 			continue // such as enabled
 		}
 		base := strings.Trim(notInNames.ReplaceAllString(hidden.mask(name), "-"), "-.")
-		d := Declaration{State: scheduleKey, Fun: "present", ID: name, args: raw, place: "the pillar: schedule: " + base}
+		d := Declaration{State: scheduleKey, Fun: "present", ID: name, args: raw, place: "the pillar: schedule." + base}
 		key := identity(d)
 		isNew := !report.seen[key]
 		report.seen[key] = true
@@ -416,7 +416,8 @@ func noteOn(entry map[string]any) string {
 	case module == "cmd.run":
 		return "Salt's job goes on, and its command would run twice: remove it"
 	case module != "test.ping" && args["test"] != true:
-		return "it applies states, so it is off: take out enabled: false when zester import check '*' says that 0 would change"
+		return "it applies states, so it is off: take out enabled: false when zester import check '*' says that 0 " +
+			"would change"
 	}
 	return ""
 }
