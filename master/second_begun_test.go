@@ -43,7 +43,7 @@ func TestWhatAMasterBeganBeforeItDiedIsNotBegunAgain(t *testing.T) {
 		if a, err := api.HoldShow.Ask(t.Context(), bob, api.HoldRequest{ID: id}); err != nil || !a.Dispatched || a.Answer != nil {
 			t.Errorf("the action is %+v, %v", a, err)
 		}
-		list, err := api.TokenList.Ask(t.Context(), ann, api.None{})
+		list, err := api.TokenList.Ask(t.Context(), ann, api.NamesRequest{})
 		if err != nil || len(list.Tokens) != 0 {
 			t.Errorf("the tokens are %+v, %v", list, err)
 		}

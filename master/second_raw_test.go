@@ -252,7 +252,7 @@ func TestNoProgramOfOthersDecidesBeyondTheRules(t *testing.T) {
 				t.Errorf("%s is %+v", a.Verb, now)
 			}
 		}
-		tokens, err := api.TokenList.Ask(t.Context(), ann, api.None{})
+		tokens, err := api.TokenList.Ask(t.Context(), ann, api.NamesRequest{})
 		if n := p.ran(); err != nil || len(tokens.Tokens) != 0 || n != 0 || approved.Load() != 0 {
 			t.Errorf("%d jobs, %d approvals, the tokens %+v, %v", n, approved.Load(), tokens, err)
 		}
@@ -361,7 +361,7 @@ func TestTheSameMessageTwiceBeginsOnce(t *testing.T) {
 				p.dispatchTwice(raw, p.shown(a.ID))
 			}
 		}
-		list, err := api.TokenList.Ask(t.Context(), ann, api.None{})
+		list, err := api.TokenList.Ask(t.Context(), ann, api.NamesRequest{})
 		if n := p.ran(); err != nil || n != 1 || approved.Load() != 1 || len(list.Tokens) != 1 {
 			t.Errorf("%d jobs, %d approvals and the tokens %+v, %v", n, approved.Load(), list, err)
 		}

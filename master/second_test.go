@@ -333,7 +333,7 @@ func TestARequestThatIsNoJobIsCarriedOutOnce(t *testing.T) {
 			t.Errorf("%d of 8 approvals at two masters succeeded", len(done))
 		}
 		refusedFor(t, "a copy of the request", p.heldRequest(bob, id, "token.create"), api.CodeConflict, "not carried out twice")
-		list, err := api.TokenList.Ask(t.Context(), ann, api.None{})
+		list, err := api.TokenList.Ask(t.Context(), ann, api.NamesRequest{})
 		if err != nil || len(list.Tokens) != 1 || list.Tokens[0].CreatedBy != "bob" {
 			t.Errorf("the tokens are %+v, %v", list, err)
 		}

@@ -21,8 +21,10 @@ import (
 
 func (a *app) userCommand() *cobra.Command {
 	return group("user", "Manage the credentials of people", a.userAddCommand(),
-		listCommand(a, cobra.Command{Use: "list", Short: "List people with a credential"},
-			api.UserList, func(r *api.UsersAnswer) []credential.User { return r.Users }, usersTable),
+		listed(a, cobra.Command{Use: "list", Short: "List people with a credential"},
+			func(ctx context.Context, client *api.Client) ([]credential.User, error) {
+				return api.All(ctx, client, api.UserList, (*api.UsersAnswer).Page)
+			}, usersTable),
 		a.userRenewCommand(), a.userRevokeCommand())
 }
 

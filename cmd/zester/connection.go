@@ -163,14 +163,26 @@ func (a *app) online(do func(*cobra.Command, *api.Client, []string) error) func(
 func listCommand[A, T any](
 	a *app, cmd cobra.Command, e api.Endpoint[api.None, A], list func(*A) []T, rows func([]T) table,
 ) *cobra.Command {
+	return listed(a, cmd, func(ctx context.Context, client *api.Client) ([]T, error) {
+		reply, err := e.Ask(ctx, client, api.None{})
+		if err != nil {
+			return nil, err
+		}
+		return list(reply), nil
+	}, rows)
+}
+
+// listed is a command that shows a list.
+func listed[T any](
+	a *app, cmd cobra.Command, all func(context.Context, *api.Client) ([]T, error), rows func([]T) table,
+) *cobra.Command {
 	cmd.Args = words()
 	cmd.RunE = a.online(func(cmd *cobra.Command, client *api.Client, _ []string) error {
-		reply, err := e.Ask(cmd.Context(), client, api.None{})
+		list, err := all(cmd.Context(), client)
 		if err != nil {
 			return err
 		}
-		all := list(reply)
-		return a.show(all, rows(all))
+		return a.show(list, rows(list))
 	})
 	return &cmd
 }

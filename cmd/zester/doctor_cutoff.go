@@ -89,12 +89,9 @@ func (a *app) knownFleet(ctx context.Context, client *api.Client, args []string)
 	if f.Credentials, err = client.Credentials(ctx); err != nil {
 		fmt.Fprintln(a.errOut, "warning: the ends of credentials are not known:", plain(err.Error()))
 	}
-	tokens, err := api.TokenList.Ask(ctx, client, api.None{})
-	if err != nil {
+	if f.Tokens, err = api.All(ctx, client, api.TokenList, (*api.TokensAnswer).Page); err != nil {
 		fmt.Fprintln(a.errOut, "warning: the ends of tokens are not known:", plain(err.Error()))
-		return f, nil
 	}
-	f.Tokens = tokens.Tokens
 	return f, nil
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -16,8 +17,10 @@ import (
 func (a *app) tokenCommand() *cobra.Command {
 	return group("token", "Manage the tokens with which programs use the REST API",
 		a.tokenCreateCommand(),
-		listCommand(a, cobra.Command{Use: "list", Short: "List tokens, who made them and when they were used"},
-			api.TokenList, func(r *api.TokensAnswer) []credential.Token { return r.Tokens }, tokensTable),
+		listed(a, cobra.Command{Use: "list", Short: "List tokens, who made them and when they were used"},
+			func(ctx context.Context, client *api.Client) ([]credential.Token, error) {
+				return api.All(ctx, client, api.TokenList, (*api.TokensAnswer).Page)
+			}, tokensTable),
 		a.tokenRotateCommand(), a.tokenRevokeCommand())
 }
 

@@ -250,7 +250,7 @@ var (
 
 // Requests about tokens of the REST API. [Client.TokenCreate] and [Client.TokenRotate] make the text of a token.
 var (
-	TokenList   = reading[None, TokensAnswer]("token", "list", Anybody, nil)
+	TokenList   = reading[NamesRequest, TokensAnswer]("token", "list", Anybody, nil)
 	TokenCreate = endpoint[credential.TokenRequest, credential.Token]("token", "create", nil)
 	TokenRotate = endpoint[credential.TokenRequest, credential.Token]("token", "rotate", nil)
 	TokenRevoke = endpoint[TokenName, TokenRevoked]("token", "revoke", nil) // within a second on all masters
@@ -263,7 +263,7 @@ var (
 	RoleSet    = endpoint[credential.RoleRequest, credential.Role]("role", "set", nil) // within a second on all masters
 	RoleRemove = endpoint[RoleName, credential.Role]("role", "remove", nil)
 
-	UserList = reading[None, UsersAnswer]("user", "list", Anybody, nil)
+	UserList = reading[NamesRequest, UsersAnswer]("user", "list", Anybody, nil)
 	UserAdd  = endpoint[credential.UserRequest, UserAdded]("user", "add", nil)
 	// UserExplain says whether a person may do something, and which rule decides. A caller with limits, and a member,
 	// may ask about itself alone.

@@ -6,10 +6,14 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
 )
 
-// TokensAnswer is all bearer tokens of the REST API, by name.
+// TokensAnswer is bearer tokens of the REST API, by name, as many as fit into a message.
 type TokensAnswer struct {
 	Tokens []credential.Token `json:"tokens"`
+	Next   string             `json:"next,omitempty"` // what the next page comes after; empty on the last
 }
+
+// Page returns the tokens of a page, and what the next one comes after.
+func (a *TokensAnswer) Page() ([]credential.Token, string) { return a.Tokens, a.Next }
 
 // TokenName names a token.
 type TokenName struct {

@@ -6,9 +6,37 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
 )
 
-// UsersAnswer is all people who have a credential, by name.
+// A NamesRequest asks for a list by name: for the elements whose names come after a text.
+type NamesRequest struct {
+	After string `json:"after,omitempty"`
+}
+
+// UsersAnswer is people who have a credential, by name, as many as fit into a message.
 type UsersAnswer struct {
 	Users []credential.User `json:"users"`
+	Next  string            `json:"next,omitempty"` // what the next page comes after; empty on the last
+}
+
+// Page returns the people of a page, and what the next one comes after.
+func (a *UsersAnswer) Page() ([]credential.User, string) { return a.Users, a.Next }
+
+// All returns a whole list that comes in pages. page returns the elements of one, and what the next comes after.
+func All[T, A any](
+	ctx context.Context, by Asker, list Endpoint[NamesRequest, A], page func(*A) ([]T, string),
+) ([]T, error) {
+	all, q := []T{}, NamesRequest{}
+	for {
+		a, err := list.Ask(ctx, by, q)
+		if err != nil {
+			return nil, err
+		}
+		some, next := page(a)
+		all = append(all, some...)
+		if next == "" {
+			return all, nil
+		}
+		q.After = next
+	}
 }
 
 // RolesAnswer is all roles that people have written, by name.

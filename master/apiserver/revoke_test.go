@@ -40,7 +40,7 @@ func TestWhatARevokedPersonMakesMeanwhileIsEnded(t *testing.T) {
 			t.Fatal(err)
 		}
 		// Masters have read the person's record just now, and take it for current.
-		if _, err := api.TokenList.Ask(t.Context(), mallory, api.None{}); err != nil {
+		if _, err := api.TokenList.Ask(t.Context(), mallory, api.NamesRequest{}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := authority.Users.Revoke(t.Context(), "mallory", "boss"); err != nil {
@@ -61,11 +61,11 @@ func TestWhatARevokedPersonMakesMeanwhileIsEnded(t *testing.T) {
 			t.Log(what)
 			wantCode(t, f(), api.CodeForbidden)
 		}
-		held, err := api.TokenList.Ask(t.Context(), boss, api.None{})
+		held, err := api.TokenList.Ask(t.Context(), boss, api.NamesRequest{})
 		if err != nil || len(held.Tokens) != 2 || held.Tokens[0].Revoked.IsZero() || held.Tokens[1].Revoked.IsZero() {
 			t.Errorf("%+v, %v", held, err)
 		}
-		users, err := api.UserList.Ask(t.Context(), boss, api.None{})
+		users, err := api.UserList.Ask(t.Context(), boss, api.NamesRequest{})
 		if err != nil || len(users.Users) != 2 || users.Users[0].Name != "friend" || users.Users[0].Revoked.IsZero() {
 			t.Errorf("%+v, %v", users, err)
 		}
@@ -279,7 +279,7 @@ func TestATokenThatARevokedPersonRotatedEnds(t *testing.T) {
 		if _, err := api.UserRevoke.Ask(t.Context(), boss, api.RevokeRequest{Name: "mallory"}); err != nil {
 			t.Fatal(err)
 		}
-		held, err := api.TokenList.Ask(t.Context(), boss, api.None{})
+		held, err := api.TokenList.Ask(t.Context(), boss, api.NamesRequest{})
 		if err != nil || len(held.Tokens) != 2 || !held.Tokens[0].Revoked.IsZero() || held.Tokens[1].Revoked.IsZero() {
 			t.Errorf("%+v, %v", held, err)
 		}
@@ -310,11 +310,11 @@ func TestADamagedRecordDoesNotKeepOthersInForce(t *testing.T) {
 		if len(pushed) == 0 {
 			t.Error("the bus was not told")
 		}
-		users, err := api.UserList.Ask(t.Context(), boss, api.None{})
+		users, err := api.UserList.Ask(t.Context(), boss, api.NamesRequest{})
 		if err != nil || len(users.Users) != 1 || users.Users[0].Revoked.IsZero() {
 			t.Errorf("%+v, %v", users, err)
 		}
-		if _, err := api.TokenList.Ask(t.Context(), boss, api.None{}); err != nil {
+		if _, err := api.TokenList.Ask(t.Context(), boss, api.NamesRequest{}); err != nil {
 			t.Error(err)
 		}
 		h, err := api.MasterShow.Ask(t.Context(), boss, api.None{})

@@ -59,7 +59,7 @@ func TestARevokedPersonWhoIsStillConnectedMakesNothing(t *testing.T) {
 		}
 		put(credential.User{Name: "mallory", Role: grants.RoleOperator})
 		// Masters have read the person's record just now, and take it for current.
-		if _, err := api.TokenList.Ask(t.Context(), mallory, api.None{}); err != nil {
+		if _, err := api.TokenList.Ask(t.Context(), mallory, api.NamesRequest{}); err != nil {
 			t.Fatal(err)
 		}
 		put(credential.User{Name: "mallory", Role: grants.RoleOperator, Revoked: time.Now()})

@@ -116,7 +116,7 @@ func TestNoMemberGivesPowerAway(t *testing.T) {
 		token := credential.TokenRequest{Name: "ci", Hash: hash, Scopes: []credential.Scope{credential.ScopeAdmin}}
 		_, err = api.TokenCreate.Ask(t.Context(), mia, token)
 		wantAllowed(t, "token.create", false, err)
-		_, err = api.TokenList.Ask(t.Context(), mia, api.None{})
+		_, err = api.TokenList.Ask(t.Context(), mia, api.NamesRequest{})
 		wantAllowed(t, "token.list", true, err)
 		for _, name := range []string{"operator", "member", "local"} {
 			_, err := api.RoleSet.Ask(t.Context(), f.boss, credential.RoleRequest{Name: name, Text: "allow: [{verbs: ['*']}]"})
@@ -168,9 +168,9 @@ func TestADenialOfAGroupHoldsForOperators(t *testing.T) {
 		time.Sleep(time.Second)
 		wantAllowed(t, "a job on db-1", false, f.runs(ann, "test.ping", nil, "db-1"))
 		wantAllowed(t, "a job on web-1", true, f.runs(ann, "test.ping", nil, "web-1"))
-		_, err := api.TokenList.Ask(t.Context(), ann, api.None{})
+		_, err := api.TokenList.Ask(t.Context(), ann, api.NamesRequest{})
 		wantAllowed(t, "token.list", false, err)
-		_, err = api.UserList.Ask(t.Context(), ann, api.None{})
+		_, err = api.UserList.Ask(t.Context(), ann, api.NamesRequest{})
 		wantAllowed(t, "user.list", true, err)
 
 		a, err := api.UserExplain.Ask(t.Context(), f.boss, api.AccessRequest{Name: "ann", Verb: "token.list"})

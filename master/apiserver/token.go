@@ -16,9 +16,13 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/user"
 )
 
-func (s *Server) tokenList(ctx context.Context, _ grants.Caller, _ api.None) (*api.TokensAnswer, error) {
+func (s *Server) tokenList(ctx context.Context, _ grants.Caller, q api.NamesRequest) (*api.TokensAnswer, error) {
 	all, err := s.o.Tokens.List(ctx)
-	return &api.TokensAnswer{Tokens: all}, err
+	if err != nil {
+		return nil, err
+	}
+	page, next, err := pageOf(all, func(t *credential.Token) string { return t.Name }, q.After)
+	return &api.TokensAnswer{Tokens: page, Next: next}, err
 }
 
 // checkLimits parses the target of limits with the node groups.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sort"
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
@@ -11,6 +12,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/user"
 	"github.com/seed-c01c3da5/zester/master/login"
 	"github.com/seed-c01c3da5/zester/master/service"
+	"github.com/seed-c01c3da5/zester/settings/canon"
 )
 
 func (s *Server) userVerbs() []service.Verb {
@@ -34,12 +36,37 @@ func (s *Server) userVerbs() []service.Verb {
 	}
 }
 
-func (s *Server) userList(ctx context.Context, _ grants.Caller, _ api.None) (*api.UsersAnswer, error) {
+// pageBytes bounds what the elements of a page take. With the element that exceeds it, the page fits into a message.
+const pageBytes = 900 << 10
+
+// pageOf returns the elements of a list, which is sorted by name, whose names come after a text, as many as fit into a
+// message, and the name that the next page comes after.
+func pageOf[T any](all []T, name func(*T) string, after string) (page []T, next string, err error) {
+	first := sort.Search(len(all), func(i int) bool { return name(&all[i]) > after })
+	all = all[first:]
+	for i, size := 0, 0; i < len(all); i++ {
+		if size >= pageBytes {
+			return all[:i], name(&all[i-1]), nil
+		}
+		data, err := canon.Marshal(&all[i])
+		if err != nil {
+			return nil, "", err
+		}
+		size += len(data)
+	}
+	return all, "", nil
+}
+
+func (s *Server) userList(ctx context.Context, _ grants.Caller, q api.NamesRequest) (*api.UsersAnswer, error) {
 	all, err := s.o.Authority.Users.List(ctx)
+	if err != nil {
+		return nil, err
+	}
 	for i := range all {
 		all[i].Groups = nil // up to 256 KB of each
 	}
-	return &api.UsersAnswer{Users: all}, err
+	page, next, err := pageOf(all, func(u *credential.User) string { return u.Name }, q.After)
+	return &api.UsersAnswer{Users: page, Next: next}, err
 }
 
 func (s *Server) userAdd(ctx context.Context, from grants.Caller, q credential.UserRequest) (*api.UserAdded, error) {

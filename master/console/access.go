@@ -163,13 +163,13 @@ func wipe(v *visit) (string, error) {
 }
 
 func revokeUserForm(v *visit) (*page.Form, error) {
-	all, err := api.UserList.Ask(v.r.Context(), v.ask, api.None{})
+	all, err := api.All(v.r.Context(), v.ask, api.UserList, (*api.UsersAnswer).Page)
 	if err != nil {
 		return nil, err
 	}
 	name := v.r.PathValue("name")
-	for i := range all.Users {
-		if all.Users[i].Name == name {
+	for i := range all {
+		if all[i].Name == name {
 			return &page.Form{
 				Title: "Revoke " + name + "?", Typed: name, Button: "Revoke " + name, Hard: true,
 				Back: "/system/access",

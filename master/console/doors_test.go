@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/console"
+	"github.com/seed-c01c3da5/zester/master/console/view"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/login"
 	"github.com/seed-c01c3da5/zester/master/login/logintest"
@@ -58,6 +60,8 @@ func TestEachDoorAsksTheSameRules(t *testing.T) {
 	f.people["mia"], f.people[credential.LocalUser] = f.connect(t, creds), f.local
 
 	t.Run("pages", func(t *testing.T) { pagesAgree(t, f) })
+	t.Run("who may", func(t *testing.T) { whoMay(t, f) })
+	t.Run("many people", func(t *testing.T) { manyPeople(t, f) })
 	t.Run("a person of a provider", func(t *testing.T) { aPureMember(t, f) })
 	t.Run("two persons", func(t *testing.T) { twoPersons(t, f) })
 }
@@ -115,6 +119,65 @@ func pagesAgree(t *testing.T, f *fleet) {
 	}
 	if refused < 50 || tried-refused < 100 {
 		t.Errorf("%d of %d are refused: the cases are of one kind", refused, tried)
+	}
+}
+
+// whoMay holds that the page about access shows the rules as written, and answers with the rule that decides.
+func whoMay(t *testing.T, f *fleet) {
+	operator, member := f.login(t, "ann"), f.login(t, "mia")
+	const rules = "functions: [test.*]}"
+	got := operator.get("/system/access")
+	got.has(t, "<b>web-team</b></a>: 2 allow, 0 deny, 0 ask for two persons · groups web", ">web-team</td>")
+	if strings.Contains(got.body, rules) {
+		t.Error("the rules of a role are shown, and nobody asked for them")
+	}
+	operator.get("/system/access?role=web-team").has(t, rules)
+
+	ask := func(b *browser, fields ...string) answer {
+		q := url.Values{}
+		for i := 0; i < len(fields); i += 2 {
+			q.Set(fields[i], fields[i+1])
+		}
+		return b.get("/system/access?" + q.Encode())
+	}
+	permitted := []string{"verb", "job.dispatch", "on", "web-01", "function", "test.ping"}
+	for _, row := range []struct {
+		what string
+		by   *browser
+		ask  []string
+		want []string
+	}{
+		{"a job that a rule allows", operator, append([]string{"name", "mia"}, permitted...), []string{"</svg>yes", "the role web-team, allow[1]"}},
+		{"a function that no rule allows", operator, []string{"name", "mia", "verb", "job.dispatch", "on", "web-01", "function", "cmd.run", "args", "command=id"}, []string{"</svg>no", "the function cmd.run is none of"}},
+		{"everybody who may", operator, permitted, []string{"<td>mia</td>", "<td>ann</td>", "the role operator"}},
+		{"a verb that does not exist", operator, []string{"verb", "job.dispach"}, []string{`there is no verb &#34;job.dispach&#34;`, "job.dispatch"}},
+		{"an argument that cannot be read", operator, append([]string{"args", "x={"}, permitted...), []string{"cannot read the argument x"}},
+		{"a person without rights to ask about others, about ann", member, append([]string{"name", "ann"}, permitted...), []string{"may ask about mia alone"}},
+		{"the same about itself", member, permitted, []string{"</svg>yes", "the role web-team, allow[1]"}},
+		{"a file", operator, []string{"name", "mia", "verb", "schedule.remove", "on", "settings/web/cron.yaml"}, []string{"</svg>no"}},
+	} {
+		t.Run(row.what, func(t *testing.T) { ask(row.by, row.ask...).has(t, row.want...) })
+	}
+}
+
+// manyPeople holds that the page about access shows the first people, and leads to the others.
+func manyPeople(t *testing.T, f *fleet) {
+	for i := range view.Rows {
+		q := credential.UserRequest{Name: fmt.Sprintf("zz%03d", i), Role: grants.RoleAuditor}
+		if _, _, err := f.local.UserAdd(t.Context(), q); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b := f.login(t, "ann")
+	first := b.get("/system/access")
+	next := regexp.MustCompile(`/system/access\?people=(zz\d+)`).FindStringSubmatch(first.body)
+	if next == nil || strings.Contains(first.body, "<td>zz099</td>") || !strings.Contains(first.body, "<td>"+next[1]+"</td>") {
+		t.Fatalf("the first page leads on by %q:\n%s", next, first.body)
+	}
+	second := b.get(next[0])
+	second.has(t, "<td>zz099</td>")
+	if strings.Contains(second.body, "<td>"+next[1]+"</td>") {
+		t.Error("the second page repeats the last of the first")
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/audit"
+	"github.com/seed-c01c3da5/zester/master/auth/access"
 	"github.com/seed-c01c3da5/zester/master/console/page"
 	"github.com/seed-c01c3da5/zester/master/console/view"
 	"github.com/seed-c01c3da5/zester/settings/shell"
@@ -229,8 +230,41 @@ func showSystem(v *visit) (*shown, error) {
 }
 
 func showAccess(v *visit) (*shown, error) {
-	a := view.AccessOf(v.r.Context(), v.ask)
+	a := view.AccessOf(v.r.Context(), v.ask, v.query("people"), v.query("tokens"))
+	a.Role = v.query("role")
+	a.May = view.May{
+		Name: v.query("name"), Verb: v.query("verb"), On: v.query("on"), Function: v.query("function"), Args: v.query("args"),
+	}
+	if a.May.Name == "" && v.session.Role.IsNarrow() {
+		a.May.Name = v.session.User // who may not ask about others
+	}
+	if a.May.Verb != "" {
+		askMay(v, &a.May)
+	}
 	return &shown{title: "Access", body: page.Access(a, v.session.User, v.may), data: a}, nil
+}
+
+// askMay reads a question about who may do something, and asks the masters.
+func askMay(v *visit, m *view.May) {
+	q := api.AccessRequest{Name: m.Name, Verb: m.Verb, Function: m.Function}
+	if access.OfFile(access.Verb(m.Verb)) {
+		q.Path = m.On
+	} else {
+		q.Target = m.On
+	}
+	if m.Args != "" {
+		spec, err := dispatch{args: m.Args}.spec()
+		if err != nil {
+			m.Problem = err.Error()
+			return
+		}
+		q.StateID, q.Args = spec.StateID, spec.Args
+	}
+	if err := q.Check(); err != nil {
+		m.Problem = err.Error()
+		return
+	}
+	m.Ask(v.r.Context(), v.ask, q)
 }
 
 func showAudit(v *visit) (*shown, error) {
@@ -250,7 +284,7 @@ func showAudit(v *visit) (*shown, error) {
 }
 
 func showMe(v *visit) (*shown, error) {
-	all := view.AccessOf(v.r.Context(), v.ask).Sessions
+	all := api.SessionList.Extra(v.r.Context(), v.ask, api.None{})
 	if all.Value != nil {
 		own := all.Value.Sessions[:0:0]
 		for _, s := range all.Value.Sessions {

@@ -35,7 +35,7 @@ var sights = []sight{
 	{"/alerts", "alerts", "part"},
 	{"/approvals", "approvals", "part"},
 	{"/system", "system", "part"},
-	{"/system/access", "access", "part"},
+	{"/system/access?verb=job.list", "access", "part may"},
 	{"/system/audit", "audit", "part"},
 	{"/me", "me", "part"},
 }

@@ -181,17 +181,52 @@ func SystemOf(ctx context.Context, by api.Asker) (*System, error) {
 // Access is who may do what.
 type Access struct {
 	Users    api.Extra[api.UsersAnswer]      `json:"users"`
+	Roles    api.Extra[api.RolesAnswer]      `json:"roles"`
 	Tokens   api.Extra[api.TokensAnswer]     `json:"tokens"`
 	Join     api.Extra[api.JoinTokensAnswer] `json:"join"`
 	Sessions api.Extra[api.SessionsAnswer]   `json:"sessions"`
+	Role     string                          `json:"role,omitempty"` // whose rules are shown as written
+	May      May                             `json:"may"`
 }
 
-// AccessOf returns people, tokens and sessions, each without the others if it cannot be read.
-func AccessOf(ctx context.Context, by api.Asker) *Access {
-	return &Access{
-		Users: api.UserList.Extra(ctx, by, api.None{}), Tokens: api.TokenList.Extra(ctx, by, api.None{}),
-		Join: api.JoinList.Extra(ctx, by, api.None{}), Sessions: api.SessionList.Extra(ctx, by, api.None{}),
+// A May is a question about who may send a request, and its answer.
+type May struct {
+	// Name is the person; if empty, the question is who may.
+	Name, Verb, On, Function, Args string // as they were typed
+
+	Person  *api.Access     `json:"person,omitempty"`
+	People  *api.AccessPage `json:"people,omitempty"`
+	Problem string          `json:"problem,omitempty"` // why there is no answer
+}
+
+// Ask asks the masters. An error is about the question and goes into the answer.
+func (m *May) Ask(ctx context.Context, by api.Asker, q api.AccessRequest) {
+	var err error
+	if m.Name == "" {
+		m.People, err = api.AccessList.Ask(ctx, by, q)
+	} else {
+		m.Person, err = api.UserExplain.Ask(ctx, by, q)
 	}
+	if err != nil {
+		m.Problem = err.Error()
+	}
+}
+
+// AccessOf returns people and tokens after a name of each, roles and sessions, each without the others if it cannot be
+// read.
+func AccessOf(ctx context.Context, by api.Asker, people, tokens string) *Access {
+	v := &Access{
+		Users: api.UserList.Extra(ctx, by, api.NamesRequest{After: people}), Roles: api.RoleList.Extra(ctx, by, api.None{}),
+		Tokens: api.TokenList.Extra(ctx, by, api.NamesRequest{After: tokens}),
+		Join:   api.JoinList.Extra(ctx, by, api.None{}), Sessions: api.SessionList.Extra(ctx, by, api.None{}),
+	}
+	if u := v.Users.Value; u != nil && len(u.Users) > Rows {
+		u.Users, u.Next = u.Users[:Rows], u.Users[Rows-1].Name
+	}
+	if t := v.Tokens.Value; t != nil && len(t.Tokens) > Rows {
+		t.Tokens, t.Next = t.Tokens[:Rows], t.Tokens[Rows-1].Name
+	}
+	return v
 }
 
 // Audit is a page of the audit log.
