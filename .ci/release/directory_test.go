@@ -248,6 +248,7 @@ func checkDeb(t *testing.T, program, arch string) {
 		return
 	}
 	files, heads := unzip(t, "xz", parts["data.tar.xz"])
+	checkDebConfig(t, name, program, control, files)
 	if sha256.Sum256(files["/usr/bin/"+program]) != sum(t, program+"-linux-"+arch) {
 		t.Errorf("%s has another program", name)
 	}
@@ -286,4 +287,5 @@ func checkRPM(t *testing.T, program, arch string) {
 			t.Errorf("%s lacks %s", name, path)
 		}
 	}
+	checkRPMScripts(t, name, program)
 }
