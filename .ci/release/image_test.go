@@ -50,6 +50,19 @@ func (b blobs) read(t *testing.T, d descriptor, v any) []byte {
 	return data
 }
 
+// readImage returns the blobs of an OCI archive, and the manifests of its platforms.
+func readImage(t *testing.T, data []byte) (blobs, []descriptor) {
+	t.Helper()
+	all, _ := untar(t, bytes.NewReader(data))
+	stored := blobs(all)
+	var outer, list index
+	if err := json.Unmarshal(all["index.json"], &outer); err != nil {
+		t.Fatal(err)
+	}
+	stored.read(t, outer.Manifests[0], &list)
+	return stored, list.Manifests
+}
+
 func TestAnImageHasTheProgramsOfBothPlatforms(t *testing.T) {
 	if _, err := os.Stat(certificates); err != nil {
 		t.Skip("ca-certificates is not installed")
@@ -81,28 +94,23 @@ func TestAnImageHasTheProgramsOfBothPlatforms(t *testing.T) {
 		t.Error("two runs differ")
 	}
 
-	all, _ := untar(t, bytes.NewReader(written[0]))
-	stored := blobs(all)
-	var outer, list index
-	if err := json.Unmarshal(all["index.json"], &outer); err != nil {
-		t.Fatal(err)
+	stored, platforms := readImage(t, written[0])
+	if len(platforms) != 2 {
+		t.Fatalf("%d platforms", len(platforms))
 	}
-	stored.read(t, outer.Manifests[0], &list)
-	if len(list.Manifests) != 2 {
-		t.Fatalf("%d platforms", len(list.Manifests))
-	}
-	for _, d := range list.Manifests {
+	for _, d := range platforms {
 		checkPlatform(t, stored, d)
 	}
 }
 
-func checkPlatform(t *testing.T, stored blobs, d descriptor) {
+// layer returns the tar of the only layer of the image for a platform, whose manifest d names, and the configuration.
+func (b blobs) layer(t *testing.T, d descriptor) ([]byte, imageConfig) {
 	t.Helper()
 	var m manifest
 	var config imageConfig
-	stored.read(t, d, &m)
-	stored.read(t, m.Config, &config)
-	zipped, err := gzip.NewReader(bytes.NewReader(stored.read(t, m.Layers[0], nil)))
+	b.read(t, d, &m)
+	b.read(t, m.Config, &config)
+	zipped, err := gzip.NewReader(bytes.NewReader(b.read(t, m.Layers[0], nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,9 +118,15 @@ func checkPlatform(t *testing.T, stored blobs, d descriptor) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if config.RootFS.DiffIDs[0] != digest(plain) || config.Architecture != d.Platform.Architecture {
-		t.Errorf("the configuration of %s is %+v", d.Platform.Architecture, config)
+	if len(m.Layers) != 1 || config.RootFS.DiffIDs[0] != digest(plain) || config.Architecture != d.Platform.Architecture {
+		t.Errorf("%d layers for %s, and the configuration %+v", len(m.Layers), d.Platform.Architecture, config)
 	}
+	return plain, config
+}
+
+func checkPlatform(t *testing.T, stored blobs, d descriptor) {
+	t.Helper()
+	plain, config := stored.layer(t, d)
 	if config.Config.User != "65532:65532" || config.Config.Labels["org.opencontainers.image.version"] != "0.2.0" {
 		t.Errorf("the container of %s is %+v", d.Platform.Architecture, config.Config)
 	}
