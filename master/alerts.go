@@ -1,10 +1,16 @@
 package master
 
 import (
+	"context"
+	"fmt"
 	"slices"
+	"time"
 
 	"github.com/seed-c01c3da5/zester/master/alert"
+	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/notify"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 // Alerts are the options of alerts. Give all masters the same.
@@ -33,10 +39,46 @@ func (s *services) alerts() *alert.Engine {
 		Health:    s.table.Feed,
 		Runs:      s.table.Runs,
 		Cause:     s.table.Cause,
+		Output:    s.outputOf,
 		Stored:    s.stored.Err,
 		Within:    s.judge.reach().Of,
 		Audit:     s.audit,
 		Log:       m.log,
 		Metrics:   m.o.Metrics,
 	})
+}
+
+// recentJobs is how many records of an entry are read to find a run that no person asked for.
+const recentJobs = 5
+
+// outputOf returns the end of what the newest run of an entry on a peel printed, by its record. It is empty if there is
+// no record, as for an entry without return_job, or if the run succeeded. Runs by hand do not count.
+func (s *services) outputOf(ctx context.Context, entry string, peel target.PeelID) (o notify.Output, err error) {
+	page, err := s.jobs.List(ctx, job.Query{Schedule: entry, Target: peel, Limit: recentJobs})
+	if err != nil {
+		return o, err
+	}
+	for i := range page.Jobs {
+		j := &page.Jobs[i]
+		if wire.Trigger(j.Metadata[job.MetaTrigger]) == wire.TriggerManual {
+			continue
+		}
+		if j.Status == job.Complete {
+			return o, nil
+		}
+		rows, err := s.jobs.Rows(ctx, j.JID, "")
+		if err != nil {
+			return o, err
+		}
+		for _, row := range rows.Rows {
+			if row.Peel == peel && row.Return != nil {
+				o.Peel, o.Lines = peel, notify.OutputOf(row.Return.Data)
+				if o.Ended, err = time.Parse(time.RFC3339, j.Metadata[job.MetaFinished]); err != nil {
+					return notify.Output{}, fmt.Errorf("cannot read when job %s ended: %w", j.JID, err)
+				}
+			}
+		}
+		return o, nil
+	}
+	return o, nil
 }

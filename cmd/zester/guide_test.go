@@ -176,7 +176,7 @@ func TestTheEntryInReadmeIsTheOneThatTheImportWrites(t *testing.T) {
 	if !reflect.DeepEqual(is, want) {
 		t.Errorf("README has the entry\n%v\nand the import writes\n%v", is, want)
 	}
-	for key, value := range is.(map[string]any)["backup"].(map[string]any) {
+	for key, value := range is.(map[string]any)["backup-srv"].(map[string]any) {
 		if plan := "\n  +     " + key + ": "; !strings.Contains(string(text), plan) {
 			t.Errorf("the plan in README lacks %s: %v", key, value)
 		}

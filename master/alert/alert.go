@@ -35,6 +35,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/fleet"
 	"github.com/seed-c01c3da5/zester/master/notify"
 	"github.com/seed-c01c3da5/zester/master/service"
+	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 const (
@@ -57,7 +58,10 @@ type Options struct {
 	Runs func(match func(entry string) bool) []verdict.Run
 	// Cause returns the commit that explains the problems of a kind with an entry, or with whole peels if entry is
 	// empty.
-	Cause  func(kind verdict.Kind, entry string) cause.Finding
+	Cause func(kind verdict.Kind, entry string) cause.Finding
+	// Output returns the end of what the newest run of an entry on a peel printed if it failed. It may be nil, and it is
+	// called from the goroutines of receivers.
+	Output func(ctx context.Context, entry string, peel target.PeelID) (notify.Output, error)
 	Stored func() error // returns an error while the bus stores nothing
 	// Within returns the peels about which a caller may read.
 	Within  func(ctx context.Context, from grants.Caller) (access.Peels, error)

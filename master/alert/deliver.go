@@ -65,6 +65,7 @@ type delivery struct {
 	sending
 	receiver *notify.Receiver
 	work     chan batch
+	outputs  outputs   // owned by run
 	repeated time.Time // when a batch last repeated the alerts that last
 }
 
@@ -82,8 +83,8 @@ type result struct {
 	err  error
 }
 
-func newDelivery(r *notify.Receiver) *delivery {
-	d := &delivery{receiver: r, work: make(chan batch, 1)}
+func newDelivery(r *notify.Receiver, o Options) *delivery {
+	d := &delivery{receiver: r, work: make(chan batch, 1), outputs: outputs{o: o, known: map[string]notify.Output{}}}
 	d.state = api.Receiver{Name: r.Name(), Provider: string(r.Provider())}
 	if r.Joins() {
 		d.limit = rate.NewLimiter(rate.Every(refill), burst)
@@ -98,7 +99,11 @@ func (d *delivery) run(ctx context.Context, results chan<- result) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case b := <-d.work:
-			sent, err := d.receiver.Send(ctx, b.messages)
+			messages := b.messages
+			if len(messages) == 1 || !d.receiver.Joins() { // a text about several alerts has their titles alone
+				messages = d.outputs.add(ctx, messages)
+			}
+			sent, err := d.receiver.Send(ctx, messages)
 			select {
 			case <-ctx.Done():
 				return ctx.Err()

@@ -147,6 +147,7 @@ type bench struct {
 
 	mu       sync.Mutex
 	problems []verdict.Problem
+	output   func(entry string, peel target.PeelID) (notify.Output, error)
 	cause    func(verdict.Kind, string) cause.Finding // nil: no commit is known
 	health   verdict.Health
 	sync     status.Sync
@@ -257,6 +258,14 @@ func (b *bench) start(name string) *master {
 				return cause.Finding{Word: cause.None}
 			}
 			return b.cause(kind, entry)
+		},
+		Output: func(_ context.Context, entry string, peel target.PeelID) (notify.Output, error) {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			if b.output == nil {
+				return notify.Output{}, nil
+			}
+			return b.output(entry, peel)
 		},
 		Pings: b.pings,
 		Runs: func(match func(string) bool) []verdict.Run {

@@ -70,7 +70,7 @@ func (e *Engine) lead(ctx context.Context, js jetstream.JetStream, checkLease fu
 	g, ctx := errgroup.WithContext(ctx)
 	results := make(chan result)
 	for _, r := range e.o.Receivers {
-		d := newDelivery(r)
+		d := newDelivery(r, e.o)
 		t.deliveries = append(t.deliveries, d)
 		g.Go(func() error { return d.run(ctx, results) })
 	}

@@ -225,6 +225,9 @@ func (t *Table) evidence(p *peel, kind verdict.Kind, entry string,
 			one.Onset = t.fireAfter(p, entry, one.Onset) // the report no longer has the first failure
 		}
 		one.Runs = tallies(kind, hours)
+		one.Never = kind == verdict.Failed && r.succeeded == 0 && !slices.ContainsFunc(hours, func(h join.Hour) bool {
+			return h.Ran > h.Failed
+		})
 	})
 	return one, found, ok
 }

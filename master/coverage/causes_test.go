@@ -185,6 +185,38 @@ func TestCommitsThatDoNotExplainAFailure(t *testing.T) {
 	})
 }
 
+// A line of a crontab that failed under cron goes on failing as an entry: the commit that imported it is not to blame.
+func TestAnEntryThatFailedFromItsFirstRunHasNoCommitToBlame(t *testing.T) {
+	bubble(t, func(t *rig) {
+		table, _ := t.master()
+		h := t.host("web-1", t.commit("web-1", "a", "a", "a"))
+		h.entry("backup")
+		h.entry("other")
+		h.report(0)
+		t.until("03:06", "web-1")
+		h.runs("03:00", "03:06", false)
+		t.problems(table, "failed backup web-1")
+		const began = "it has failed since it began: no run has succeeded"
+		t.wantCause(table.Cause(verdict.Failed, "backup"), cause.None, began)
+		if f := table.Cause(verdict.Failed, "backup"); f.Commit != "" || f.Common != "it has failed since it began" {
+			t.Errorf("%+v", f)
+		}
+		// The commit that should have mended it does not get the blame either.
+		h.applies(t.commit("web-1", "b", "b", "a"))
+		t.until("03:16", "web-1")
+		h.runs("03:10", "03:16", false)
+		t.wantCause(table.Cause(verdict.Failed, "backup"), cause.None, began)
+		// One run succeeds, and the next commit breaks it.
+		t.until("03:21", "web-1")
+		h.entry("backup").Succeeded = hhmm(t, "03:20")
+		h.runs("03:20", "03:21", true)
+		h.applies(t.commit("web-1", "c", "c", "a"))
+		t.until("03:26", "web-1")
+		h.runs("03:25", "03:26", false)
+		t.wantCause(table.Cause(verdict.Failed, "backup"), cause.Possible, "possibly commit cccccccc by Ada: it reached 1 of 1 peel at most 2h before")
+	})
+}
+
 func TestTheRevisionAfterWhichPeelsDoNotReport(t *testing.T) {
 	bubble(t, func(t *rig) {
 		table, _ := t.master()

@@ -369,7 +369,7 @@ func TestAReportThatLeavesTheStreamIsForgotten(t *testing.T) {
 
 		h.runs("00:05", "00:28", false) // it reports again
 		t.problems(table, "failed backup web-1")
-		t.wantCause(table.Cause(verdict.Failed, "backup"), cause.None, "no commit explains it: it began before aaaaaaaa reached 1 of 1 peel")
+		t.wantCause(table.Cause(verdict.Failed, "backup"), cause.None, "it has failed since it began: no run has succeeded")
 	})
 }
 

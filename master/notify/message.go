@@ -36,6 +36,7 @@ type AlertMessage struct {
 	Peels    int             // 0 for revisions
 	Names    []target.PeelID // the first of them
 	Text     string          // the reason or error of one of them
+	Output   Output          // of the newest failed run of one of them, if it is known
 	Began    time.Time
 	Ended    time.Time // zero while it lasts
 	Time     time.Time // of the message
@@ -93,6 +94,7 @@ func (m AlertMessage) lines() (lines []string) {
 	if m.Text != "" {
 		lines = append(lines, outbound.Line(m.Text, maxAlertText))
 	}
+	lines = append(lines, m.outputLines()...)
 	if names := m.names(); names != "" {
 		lines = append(lines, "peels: "+names)
 	}
@@ -101,7 +103,11 @@ func (m AlertMessage) lines() (lines []string) {
 		span = fmt.Sprintf("from %s to %s (%s)", alertTimestamp(m.Began), alertTimestamp(m.Ended),
 			m.Ended.Sub(m.Began).Round(time.Second))
 	}
-	return append(lines, span, "alert: "+m.ID)
+	lines = append(lines, span)
+	if next := m.Command(); next != "" {
+		lines = append(lines, "next: "+next)
+	}
+	return append(lines, "alert: "+m.ID)
 }
 
 // names returns the first peels: "db-1, db-2 and 7 more".
@@ -136,6 +142,7 @@ func textOf(all []AlertMessage) Text {
 		t.Lines = append(t.Lines, m.Title())
 		events.Write([]byte(m.Event))
 	}
+	t.Lines = append(t.Lines[:min(len(t.Lines), maxLines-1)], "next: zester alert list")
 	t.Title = fmt.Sprintf("%d alerts, %d ended", began, ended)
 	t.Summary, t.ID = strings.Join(t.Lines, "; "), hex.EncodeToString(events.Sum(nil))[:32]
 	return t
@@ -178,6 +185,8 @@ func (r *Receiver) page(ctx context.Context, m AlertMessage) error {
 				"peels":       m.Peels,
 				"first_peels": m.Names,
 				"text":        outbound.Line(m.Text, maxAlertText),
+				"output":      strings.Join(m.Output.Lines, "\n"),
+				"command":     m.Command(),
 				"since":       alertTimestamp(m.Began),
 			},
 		}
@@ -227,6 +236,8 @@ func (r *Receiver) event(ctx context.Context, m AlertMessage) error {
 		Names    []target.PeelID `json:"first_peels,omitempty"`
 		Title    string          `json:"title"`
 		Text     string          `json:"text,omitempty"`
+		Output   string          `json:"output,omitempty"`
+		Command  string          `json:"command,omitempty"`
 		Began    time.Time       `json:"began,omitzero"`
 		Ended    time.Time       `json:"ended,omitzero"`
 	}
@@ -244,7 +255,7 @@ func (r *Receiver) event(ctx context.Context, m AlertMessage) error {
 		"application/json",
 		data{
 			m.Rule, m.Subject, m.Troubles, m.Peels, m.Names, m.Title(), outbound.Line(m.Text, maxAlertText),
-			m.Began.UTC(), m.Ended.UTC(),
+			strings.Join(m.Output.Lines, "\n"), m.Command(), m.Began.UTC(), m.Ended.UTC(),
 		},
 	})
 }

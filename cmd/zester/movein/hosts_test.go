@@ -48,7 +48,7 @@ func TestEqualTablesOfHostsAreOneSettingsFile(t *testing.T) {
 # From /etc/cron.d/rest of web-01, web-02, db-01.example.org, db-02.
 schedule:
   # /etc/crontab:1
-  run-parts:
+  run-parts-cron.hourly:
     module: cmd.run
     args:
       command: run-parts /etc/cron.hourly
@@ -56,7 +56,7 @@ schedule:
     cron: 17 * * * *
     return_job: failures
   # /etc/cron.d/rest:1
-  run-parts-2:
+  run-parts-cron.daily:
     module: cmd.run
     args:
       command: run-parts /etc/cron.daily

@@ -29,6 +29,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -186,21 +187,47 @@ func printable(lines []string) []string {
 	return out
 }
 
-// name returns a new name for an entry: the program that the command starts.
+// name returns a new name for an entry: the program that the command starts with its first argument, such as backup-db.
+// If that is taken, the name has another argument or a number.
 func (w *writer) name(command string) string {
-	base := "job"
-	for word := range strings.FieldsSeq(command) {
-		word = path.Base(strings.Trim(word, `"'();&`))
+	base, rest := "job", []string(nil)
+	isOperand := false // the word is the folder of cd, the lock of flock, or the time of timeout
+	for words := strings.Fields(command); len(words) > 0; words = words[1:] {
+		word := path.Base(strings.Trim(words[0], `"'();&`))
 		if strings.Contains(word, "=") || strings.ContainsAny(word, "[]{}!$") || commonWords[word] {
+			isOperand = isOperand || slices.Contains([]string{"cd", "flock", "sleep", "timeout"}, word)
 			continue
 		}
-		word = strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(word, ".sh"), ".py"), ".pl")
-		if word = strings.Trim(strings.Map(nameRune, word), "-."); word != "" {
-			base = word[:min(len(word), 100)]
+		if isOperand && !strings.HasPrefix(word, "-") {
+			isOperand = false
+			continue
+		}
+		if word = nameWord(word); word != "" {
+			base, rest = word, words[1:]
 			break
 		}
 	}
+	for i, word := range rest {
+		if strings.ContainsAny(word, ";&|<>`") {
+			break
+		}
+		word = strings.Trim(word, `"'`)
+		isName := !strings.HasPrefix(word, "-") && !strings.ContainsAny(word, `=$%*?\(){}[]"'@:,+`)
+		if i > 0 && !w.names[base] || !isName {
+			continue // an argument after the first one is in a name that is taken otherwise
+		}
+		if long := base + "-" + nameWord(path.Base(word)); nameWord(word) != "" && len(long) <= 100 && !w.names[long] {
+			return long
+		}
+	}
 	return free(base, w.names)
+}
+
+// nameWord makes a part of a name of a word of a command.
+func nameWord(word string) string {
+	word = strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(word, ".sh"), ".py"), ".pl")
+	word = strings.Trim(strings.Map(nameRune, word), "-.")
+	return word[:min(len(word), 100)]
 }
 
 // free returns a name that is not taken.

@@ -90,10 +90,16 @@ func TestNames(t *testing.T) {
 	w := writer{names: map[string]bool{}}
 	for _, c := range [][2]string{
 		{"/usr/lib/stat/collect.sh -q", "collect"},
-		{"cd /srv && ./manage.py clearsessions", "srv"},
+		{"cd /srv && ./manage.py clearsessions", "manage-clearsessions"},
+		{"/usr/local/bin/backup.sh db", "backup-db"},
+		{"/usr/local/bin/backup.sh db", "backup"},
+		{"/usr/local/bin/backup.sh db", "backup-2"},
+		{"/usr/local/bin/backup.sh db --to s3", "backup-s3"},
+		{"timeout 5m php artisan schedule:run >/dev/null", "php-artisan"},
+		{"report --password=hunter2 'token=abc' db:x", "report"},
 		{"A=1 B=2 /opt/run", "run"},
 		{"[ -x /usr/bin/certbot ] && certbot -q renew", "certbot"},
-		{"flock -n /run/lock backup", "lock"},
+		{"flock -n /run/lock backup", "backup-3"},
 		{"%%%", "job"},
 		{"/opt/run", "run-2"},
 		{"ümlaut", "mlaut"},

