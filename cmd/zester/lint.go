@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"os"
 	"runtime/debug"
 	"slices"
@@ -44,7 +45,8 @@ a secret in plain text. With --strict all warnings are errors.
 lint takes two kinds of values for secrets: values with the form of a private
 key or a known kind of token; and values of six characters or more below a name
 such as password, token or api_key, unless they are references (a path, file:/…,
-${…}). It does not print them.
+${…}). It does not print them. In the other files of the repo lint looks for
+private keys, files of credentials (*.creds), identities of age and join tokens.
 
 lint does not search files that are encrypted with sops for secrets. It cannot
 check their MAC without an identity: a warning names each such file, also with
@@ -133,7 +135,16 @@ func (a *app) lint(ctx context.Context, dir string, flags lintFlags) error {
 	if nobody {
 		fleet = nil // else each target would match no peel
 	}
-	compiled, err := compileAt(ctx, place{dir, flags.path, flags.head}, fleet)
+	var compiled *plan.Plan
+	var keys strictyaml.Errors
+	err = place{dir, flags.path, flags.head}.read(ctx, func(tree fs.FS) (err error) {
+		if compiled, err = compileTree(tree, fleet); compiled != nil {
+			keys = lint.Keys(tree, compiled.Files())
+		} else {
+			keys = lint.Keys(tree, nil)
+		}
+		return err
+	})
 	refused, isRefused := review.Refusal(err)
 	if err != nil && !isRefused {
 		return err
@@ -147,6 +158,11 @@ func (a *app) lint(ctx context.Context, dir string, flags lintFlags) error {
 		var more strictyaml.Errors
 		errs, more = flags.findings(compiled, static)
 		warnings = append(warnings, more...)
+	}
+	if flags.strict {
+		errs = append(errs, keys...)
+	} else {
+		warnings = append(warnings, keys...)
 	}
 	if refused != nil {
 		errs = slices.Concat(refused.Errors, errs)

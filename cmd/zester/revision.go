@@ -44,22 +44,34 @@ func snapshot(ctx context.Context, c *gitrepo.Checkout, revision string) (*gitre
 
 // compileAt compiles the files of a place for a fleet. If fleet is nil it checks them without facts.
 func compileAt(ctx context.Context, p place, fleet *peelindex.Index) (compiled *plan.Plan, err error) {
+	return compiled, p.read(ctx, func(tree fs.FS) (err error) {
+		compiled, err = compileTree(tree, fleet)
+		return err
+	})
+}
+
+func compileTree(tree fs.FS, fleet *peelindex.Index) (*plan.Plan, error) {
+	if fleet == nil {
+		return plan.NewCompiler().Check(tree)
+	}
+	return plan.NewCompiler().Compile(tree, fleet)
+}
+
+// read calls f with the files of a place.
+func (p place) read(ctx context.Context, f func(tree fs.FS) error) (err error) {
 	if err := p.hasTop(); err != nil {
-		return nil, err
+		return err
 	}
 	c, err := gitrepo.OpenDirectory(p.repo, p.path)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
 	s, err := snapshot(ctx, c, p.head)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if fleet == nil {
-		return plan.NewCompiler().Check(s.Tree)
-	}
-	return plan.NewCompiler().Compile(s.Tree, fleet)
+	return f(s.Tree)
 }
 
 // hasTop returns the error of a compiler if the working tree has no top file. It reads nothing but the top file,

@@ -42,7 +42,7 @@ var compiled = sync.OnceValue(func() *patterns {
 		inURL:    re(`(://)[^\s/@]+@`),
 		sealed:   re(`ENC\[[^\]]*\]`),
 		shapes: []shape{
-			{"a private key", re(`(?s)-----BEGIN [A-Z0-9 ]*` +
+			{privateKey, re(`(?s)-----BEGIN [A-Z0-9 ]*` +
 				`(?:PRIVATE KEY|SEED|CREDENTIALS|NATS USER JWT)[A-Z0-9 ]*-----.*?` +
 				`(?:-----+END [A-Z0-9 ]*-----+|$)`), false},
 			{"an identity of age", re(`\bAGE-SECRET-KEY-(?:PQ-)?1[0-9A-Z]+`), true},
@@ -61,6 +61,8 @@ var compiled = sync.OnceValue(func() *patterns {
 		},
 	}
 })
+
+const privateKey = "a private key" // name of a shape
 
 // LooksSecret reports whether the name of a value, an argument or a variable says that the value is a secret:
 // password, db.passwd, apiKey, AUTH-TOKEN, tokens. The name of a value about a secret does not say so: token_ttl,
@@ -128,6 +130,20 @@ func Hide(text string) string {
 	}
 	shown.WriteString(text)
 	return shown.String()
+}
+
+// KeyIn returns what kind of private key or credential of a fleet a text has, and where it begins. A credential of a
+// fleet comes before a key. Empty means that it has none.
+func KeyIn(text string) (kind string, at int) {
+	for _, s := range compiled().shapes {
+		if !s.isFleet && s.name != privateKey {
+			continue
+		}
+		if found := s.text.FindStringIndex(text); found != nil && (kind == "" || kind == privateKey) {
+			kind, at = s.name, found[0]
+		}
+	}
+	return kind, at
 }
 
 // NamesSecret reports whether a word of a text looks like the name of a secret. The value may be anywhere in the
