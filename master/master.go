@@ -87,6 +87,7 @@ type Options struct {
 	Ready     func(Info) // called once, when requests are answered; Services may still be starting
 	// Metrics are of requests, also of those that the Services reply to. If nil, the master makes them.
 	Metrics *service.Metrics
+	Config  api.ConfigFile // for run.json; zero: there is none
 	Log     *slog.Logger
 }
 
@@ -269,7 +270,9 @@ func (m *Master) announce(keys *keystore.Keys, ca *pki.CA, url string) error {
 	if err != nil {
 		return fmt.Errorf("cannot find the certificates of the bus: %w", err)
 	}
-	return api.WriteRunInfo(m.o.DataDir, api.RunInfo{URL: url, CA: file, Creds: string(creds), PID: os.Getpid()})
+	return api.WriteRunInfo(m.o.DataDir, api.RunInfo{
+		URL: url, CA: file, Creds: string(creds), PID: os.Getpid(), Config: m.o.Config,
+	})
 }
 
 func (m *Master) forget() {

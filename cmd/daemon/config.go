@@ -141,7 +141,13 @@ func readFile(path string, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	return strictyaml.Decode(node, cfg)
+	if err := strictyaml.Decode(node, cfg); err != nil {
+		return err
+	}
+	if c, ok := cfg.(Rereadable); ok {
+		return c.Given(path, node)
+	}
+	return nil
 }
 
 // DurationVar defines a flag whose value is written as in the configuration file: 90s, 5m, 1d12h.

@@ -23,12 +23,14 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/lmittmann/tint"
 
 	"github.com/seed-c01c3da5/zester/peel/dial"
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
 // Exit codes. exitUsage and exitFinal are EX_USAGE and EX_CONFIG of sysexits.h; units name exitFinal in
@@ -48,6 +50,15 @@ type Config interface {
 	Level() slog.Level
 	// Prepare checks the configuration as a whole and returns the daemon. It starts nothing and writes nothing.
 	Prepare(log *slog.Logger) (Daemon, error)
+}
+
+// A Rereadable is a Config that knows which of its values hold after a restart alone.
+type Rereadable interface {
+	Config
+	// Given is called with the file that was decoded into the Config, and its document.
+	Given(path string, doc *strictyaml.Node) error
+	// Restart returns the keys of the file that differ in a later reading and need a restart.
+	Restart(later Config) []string
 }
 
 // A Daemon is ready to run.
@@ -91,6 +102,7 @@ type program struct {
 	commands    []Command
 	out, errOut io.Writer
 	level       slog.LevelVar
+	cfg         Config // with which the daemon runs
 }
 
 func (p *program) main() int {
@@ -117,6 +129,7 @@ func (p *program) main() int {
 	if err != nil {
 		return p.fail(err)
 	}
+	p.cfg = cfg
 	p.level.Set(cfg.Level())
 	log := p.logger()
 	d, err := cfg.Prepare(log)
@@ -174,6 +187,15 @@ func (p *program) reload(log *slog.Logger) {
 		return
 	}
 	p.level.Set(again.Level())
+	if c, ok := p.cfg.(Rereadable); ok {
+		if keys := c.Restart(again); len(keys) > 0 {
+			log.Warn("configuration read again: only the log level is applied, and these keys need a restart",
+				"log_level", again.Level(), "keys", strings.Join(keys, ", "))
+			notify(log, "STATUS=restart needed: the file has changed in "+strings.Join(keys, ", "))
+			return
+		}
+		notify(log, "STATUS=")
+	}
 	log.Info("configuration read again: the log level is applied, other changes need a restart",
 		"log_level", again.Level())
 }

@@ -18,12 +18,14 @@ import (
 
 	"github.com/seed-c01c3da5/zester/cmd/daemon"
 	"github.com/seed-c01c3da5/zester/master"
+	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/fleet"
 	"github.com/seed-c01c3da5/zester/master/otel"
 	"github.com/seed-c01c3da5/zester/master/outbound"
 	"github.com/seed-c01c3da5/zester/master/service"
 	"github.com/seed-c01c3da5/zester/reconciler"
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
 // Config is master.yaml. Fields that are not lists can also be set by a flag or a variable.
@@ -44,13 +46,22 @@ type Config struct {
 	History   string    `yaml:"history"`   // forbid, approve or allow a rewritten branch
 	Hooks     []Hook    `yaml:"hooks"`     // webhooks by which forges announce pushes
 	Messages
-	LogLevel slog.Level `yaml:"log_level"` // debug, info, warn or error; read again on SIGHUP
 	// how long the audit log of a new bus is kept; 0: as the bus has, 400d on a new one
 	Audit time.Duration `yaml:"audit_retention"`
 	// AckWindow is how long a target may be silent before its request is sent again, once; 0: it is not sent again.
 	AckWindow time.Duration `yaml:"ack_window"`
 	Custody
+	file api.ConfigFile // that was read
 }
+
+// Given notes the file that the configuration was read from.
+func (c *Config) Given(path string, doc *strictyaml.Node) (err error) {
+	c.file, err = api.ConfigFileOf(path, doc)
+	return err
+}
+
+// Restart returns the keys whose values in a later reading of the file hold after a restart alone.
+func (c *Config) Restart(later daemon.Config) []string { return c.file.Restart(later.(*Config).file) }
 
 // Custody is the part of master.yaml about keys that are not in the data directory.
 type Custody struct {
@@ -106,10 +117,11 @@ type REST struct {
 	Key    string `yaml:"key"`    // file with its key
 }
 
-// Telemetry is the part of master.yaml about metrics and spans.
+// Telemetry is the part of master.yaml about metrics, spans and the log.
 type Telemetry struct {
-	PerPeel bool `yaml:"metrics_per_peel"` // metrics of entries have a label for each peel
-	OTel    OTel `yaml:"otel"`             // a collector of OpenTelemetry
+	LogLevel slog.Level `yaml:"log_level"`        // debug, info, warn or error; read again on SIGHUP
+	PerPeel  bool       `yaml:"metrics_per_peel"` // metrics of entries have a label for each peel
+	OTel     OTel       `yaml:"otel"`             // a collector of OpenTelemetry
 }
 
 // OTel is the part of master.yaml about OpenTelemetry. Its flags are --otel-url and --otel-headers-file.
@@ -214,6 +226,7 @@ func (c *Config) Prepare(log *slog.Logger) (d daemon.Daemon, err error) {
 		Audit:     c.Audit,
 		AckWindow: c.AckWindow,
 		REST:      master.REST{Listen: c.REST.configured(), Cert: c.REST.Cert, Key: c.REST.Key, PerPeel: c.PerPeel},
+		Config:    c.file,
 		Log:       log,
 	}
 	if c.Audit != 0 && c.Audit < 24*time.Hour {

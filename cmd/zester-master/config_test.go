@@ -35,7 +35,7 @@ func TestTheExampleNamesEveryField(t *testing.T) {
 	}
 	value := reflect.ValueOf(*defaults().(*Config))
 	for _, f := range reflect.VisibleFields(value.Type()) {
-		if f.Anonymous {
+		if f.Anonymous || !f.IsExported() {
 			continue
 		}
 		name, field := f.Tag.Get("yaml"), value.FieldByIndex(f.Index)

@@ -116,6 +116,15 @@ func TestADaemonObeysSignals(t *testing.T) {
 	config("log_level: info\n")
 	master.signal(syscall.SIGHUP)
 	master.waitFor("configuration read again")
+	if got := systemd.hear(); got != "STATUS=" {
+		t.Errorf("the message about a file with another log level is %q", got)
+	}
+	config("log_level: info\nhistory: forbid\naudit_retention: 30d\n")
+	master.signal(syscall.SIGHUP)
+	master.waitFor("these keys need a restart", "audit_retention, history")
+	if got := systemd.hear(); got != "STATUS=restart needed: the file has changed in audit_retention, history" {
+		t.Errorf("the message about a file with other changes is %q", got)
+	}
 	config("log_levle: debug\n")
 	master.signal(syscall.SIGHUP)
 	master.waitFor("configuration not read again", "master.yaml:4:1", `did you mean`)

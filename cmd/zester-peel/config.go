@@ -151,7 +151,8 @@ func isRemoval(err error) bool {
 func (c *Config) options() (o peel.Options, err error) {
 	if c.Join != "" {
 		if c.Creds != "" {
-			return o, errors.New("cannot use creds and join: with join the credential is in the data directory")
+			err := errors.New("cannot use creds and join: with join the credential is in the data directory")
+			return o, &daemon.ValueError{Flag: "creds", Err: err}
 		}
 		c.Creds = filepath.Join(c.DataDir, enroll.CredsFile)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"log/slog"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/coreos/go-systemd/v22/unit"
 
+	"github.com/seed-c01c3da5/zester/cmd/daemon"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
@@ -234,5 +236,16 @@ func TestAPeelHasADirectoryOfItsOwn(t *testing.T) {
 		if got := dataDir(dir); got != dir+want {
 			t.Errorf("beside %q: %s", files, got)
 		}
+	}
+}
+
+// A credential that a variable of the shell gives is named as that variable's.
+func TestACredentialBesideAJoinTokenIsNamed(t *testing.T) {
+	c := defaults().(*Config)
+	c.Join, c.Creds = "token@m1.example.com:8440", "lee.creds"
+	_, err := c.options()
+	var value *daemon.ValueError
+	if !errors.As(err, &value) || value.Flag != "creds" || !strings.Contains(err.Error(), "cannot use creds and join") {
+		t.Errorf("%v", err)
 	}
 }

@@ -24,6 +24,8 @@ type connection struct {
 	url, creds, ca, dataDir, name string
 
 	login string // where zester login has made the credential; empty: it has not
+	// passed is the default context if a data directory was given, which is used in its place; empty: there is none
+	passed string
 
 	flags *pflag.FlagSet // of the command that runs
 }
@@ -44,7 +46,13 @@ func (c *connection) applyContext() error {
 		return err
 	}
 	name := c.name
-	if name == "" && !c.given("data-dir") && os.Getenv("ZESTER_DATA_DIR") == "" {
+	switch {
+	case name != "":
+	case c.given("data-dir"), os.Getenv("ZESTER_DATA_DIR") != "":
+		if c.passed = config.Current; c.passed == localContext {
+			c.passed = ""
+		}
+	default:
 		name = config.Current
 	}
 
@@ -62,6 +70,18 @@ func (c *connection) applyContext() error {
 	c.creds = cmp.Or(c.creds, found.Creds)
 	c.ca = cmp.Or(c.ca, found.CA)
 	return nil
+}
+
+// notUsed says which context a data directory has the place of, after a text; empty if there is none.
+func (c *connection) notUsed(before string) string {
+	if c.passed == "" {
+		return ""
+	}
+	by := "ZESTER_DATA_DIR is set"
+	if c.given("data-dir") {
+		by = "--data-dir is given"
+	}
+	return fmt.Sprintf("%s%s, so the context %s is not used", before, by, c.passed)
 }
 
 // given reports whether the command line has the flag.
@@ -98,6 +118,9 @@ func (a *app) bus() (api.ClientOptions, error) {
 	if c.url == "" {
 		var err error
 		if o, err = localBus(c.dataDir); err != nil {
+			if f, ok := errors.AsType[*failure](err); ok && c.notUsed("") != "" {
+				f.hint = c.notUsed("") + ": --context " + c.passed + " uses it"
+			}
 			return api.ClientOptions{}, err
 		}
 	}

@@ -248,6 +248,9 @@ func (a *app) contextListCommand() *cobra.Command {
 				}
 				t.add(v.Name, used, v.URL, v.Creds, v.CA)
 			}
+			if err := a.connect.applyContext(); err == nil && a.connect.passed != "" {
+				fmt.Fprintln(a.errOut, a.connect.notUsed(""))
+			}
 			return a.show(views, t)
 		},
 	}

@@ -22,6 +22,8 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/bucket"
+	"github.com/seed-c01c3da5/zester/settings/shell"
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -144,9 +146,10 @@ func (d *doctor) examine(ctx context.Context) {
 		d.found("configuration", broken, f.hint, "%v", err)
 		return
 	}
-	d.found("configuration", sound, "", "the bus is at %s", bus.URL)
+	d.found("configuration", sound, "", "the bus is at %s%s", bus.URL, d.a.connect.notUsed(", "))
 	if c.url == "" {
 		d.ownKeys(c.dataDir)
+		d.configFile(c.dataDir)
 	} else {
 		d.secret("credential file", c.creds)
 	}
@@ -208,6 +211,43 @@ func (d *doctor) ownKeys(dataDir string) {
 	default:
 		d.found("keys", sound, "", "only their owner can use %s", dir)
 	}
+}
+
+// maxConfigFile bounds a configuration file in bytes.
+const maxConfigFile = 1 << 20
+
+// configFile says which keys of the configuration of the master on this host have changed since it started. It says
+// nothing about a file that this user cannot read.
+func (d *doctor) configFile(dataDir string) {
+	info, err := api.ReadRunInfo(dataDir)
+	if err != nil || info.Config.Path == "" {
+		return
+	}
+	stat, err := os.Stat(info.Config.Path)
+	if err != nil || !stat.Mode().IsRegular() || stat.Size() > maxConfigFile {
+		return
+	}
+	data, err := os.ReadFile(info.Config.Path)
+	if err != nil {
+		return
+	}
+	const check = "configuration of the master"
+	doc, err := strictyaml.Parse(info.Config.Path, data)
+	if err != nil {
+		d.found(check, broken, "zester-master --check --config "+shell.Word(info.Config.Path),
+			"the master does not start with it again: %v", err)
+		return
+	}
+	now, err := api.ConfigFileOf(info.Config.Path, doc)
+	if err != nil {
+		return
+	}
+	if keys := info.Config.Restart(now); len(keys) > 0 {
+		d.found(check, warning, "systemctl restart zester-master", "%s was changed at %s and needs a restart: %s",
+			info.Config.Path, when(stat.ModTime()), strings.Join(keys, ", "))
+		return
+	}
+	d.found(check, sound, "", "%s is in use", info.Config.Path)
 }
 
 func (d *doctor) credential(creds []byte) {

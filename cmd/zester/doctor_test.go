@@ -21,6 +21,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/bucket"
 	"github.com/seed-c01c3da5/zester/settings/status"
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -265,5 +266,44 @@ func TestDoctorShowsTheHeadOfTheAuditLogAndItsGaps(t *testing.T) {
 	if f := d.Findings; len(f) != 2 || f[0].State != sound || !strings.Contains(f[0].Detail, head.String()) ||
 		f[1].State != broken || f[1].Detail != "the entries 4 to 5 are missing; 3 in all" {
 		t.Errorf("%+v", f)
+	}
+}
+
+func TestTheDoctorNamesTheKeysThatNeedARestart(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "master.yaml")
+	write := func(text string) (doc *strictyaml.Node) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		doc, _ = strictyaml.Parse(file, []byte(text))
+		return doc
+	}
+	started, err := api.ConfigFileOf(file, write("repo: a\n"))
+	if err == nil {
+		err = api.WriteRunInfo(dir, api.RunInfo{URL: "tls://127.0.0.1:1", Creds: "x", PID: os.Getpid(), Config: started})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]diagnosis{
+		"repo: a\nlog_level: debug\n":     {State: sound, Detail: "master.yaml is in use"},
+		"repo: b\naudit_retention: 30d\n": {State: warning, Detail: "and needs a restart: audit_retention, repo", Next: "systemctl restart zester-master"},
+		"repo: [\n":                       {State: broken, Detail: "does not start with it again", Next: "zester-master --check --config " + file},
+	} {
+		write(text)
+		d := doctor{}
+		d.configFile(dir)
+		if len(d.Findings) != 1 || d.Findings[0].State != want.State || !strings.Contains(d.Findings[0].Detail, want.Detail) || d.Findings[0].Next != want.Next {
+			t.Errorf("%q: %+v, want %+v", text, d.Findings, want)
+		}
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	d := doctor{}
+	if d.configFile(dir); len(d.Findings) > 0 {
+		t.Errorf("without the file: %+v", d.Findings)
 	}
 }

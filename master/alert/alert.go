@@ -59,8 +59,8 @@ type Options struct {
 	// Cause returns the commit that explains the problems of a kind with an entry, or with whole peels if entry is
 	// empty.
 	Cause func(kind verdict.Kind, entry string) cause.Finding
-	// Output returns the end of what the newest run of an entry on a peel printed if it failed. It may be nil, and it is
-	// called from the goroutines of receivers.
+	// Output returns the end of what the newest run of an entry on a peel printed if it failed. It may be nil. The
+	// goroutines of receivers call it.
 	Output func(ctx context.Context, entry string, peel target.PeelID) (notify.Output, error)
 	Stored func() error // returns an error while the bus stores nothing
 	// Within returns the peels about which a caller may read.

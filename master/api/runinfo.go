@@ -1,16 +1,20 @@
 package api
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/google/renameio/v2"
 
 	"github.com/seed-c01c3da5/zester/settings/private"
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
 // runFile is the name of the file by which programs on a host find the master that runs there.
@@ -26,6 +30,44 @@ type RunInfo struct {
 	CA    string `json:"ca,omitempty"` // path of a file with certificates
 	Creds string `json:"creds"`        // what a .creds file holds
 	PID   int    `json:"pid"`
+	// Config is the configuration file as it was when the master started; its path is empty if there was none.
+	Config ConfigFile `json:"config,omitzero"`
+}
+
+// A ConfigFile is a configuration file by the digests of its values.
+type ConfigFile struct {
+	Path string            `json:"path"`
+	Keys map[string]string `json:"keys"` // digest of the value of each key at the top level
+}
+
+// ConfigFileOf returns the configuration file that doc was read from.
+func ConfigFileOf(path string, doc *strictyaml.Node) (f ConfigFile, err error) {
+	if f.Path, err = filepath.Abs(path); err != nil {
+		return f, err
+	}
+	f.Keys = map[string]string{}
+	for _, pair := range doc.Map {
+		data, err := json.Marshal(pair.Value.Any())
+		if err != nil {
+			return f, err
+		}
+		sum := sha256.Sum256(data)
+		f.Keys[pair.Key] = hex.EncodeToString(sum[:16])
+	}
+	return f, nil
+}
+
+// Restart returns the sorted keys whose values in a later reading of the file hold after a restart alone.
+func (f *ConfigFile) Restart(later ConfigFile) (keys []string) {
+	for _, all := range []map[string]string{f.Keys, later.Keys} {
+		for key := range all {
+			if f.Keys[key] != later.Keys[key] && key != "log_level" && !slices.Contains(keys, key) {
+				keys = append(keys, key)
+			}
+		}
+	}
+	slices.Sort(keys)
+	return keys
 }
 
 // WriteRunInfo replaces run.json in a data directory. Nobody but its owner can read it at any moment, and a reader

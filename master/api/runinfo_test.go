@@ -5,10 +5,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
 func TestRunInfoIsForItsOwnerAlone(t *testing.T) {
@@ -32,7 +35,7 @@ func TestRunInfoIsForItsOwnerAlone(t *testing.T) {
 	if info, err := os.Stat(path); err != nil || info.Mode() != 0o600 {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
-	if got, err := api.ReadRunInfo(dir); err != nil || got != want {
+	if got, err := api.ReadRunInfo(dir); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	if files, err := os.ReadDir(dir); err != nil || len(files) != 1 {
@@ -109,5 +112,38 @@ func TestRunInfoThatIsNoneIsRefused(t *testing.T) {
 		if info, err := api.ReadRunInfo(dir); err == nil {
 			t.Errorf("%.20q was read as %+v", text, info)
 		}
+	}
+}
+
+func TestAConfigurationFileKnowsWhatNeedsARestart(t *testing.T) {
+	of := func(text string) api.ConfigFile {
+		doc, err := strictyaml.Parse("master.yaml", []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := api.ConfigFileOf("master.yaml", doc)
+		if err != nil || !filepath.IsAbs(f.Path) {
+			t.Fatalf("%q, %v", f.Path, err)
+		}
+		return f
+	}
+	before := of("repo: a\nlog_level: info\nalerts: {receivers: [{name: ops}]}\n")
+	for text, want := range map[string][]string{
+		"# a comment\nalerts:\n  receivers: [{name: 'ops'}]\nrepo: a\nlog_level: debug\n": nil,
+		"repo: b\nalerts: {receivers: [{name: ops}]}\n":                                   {"repo"},
+		"repo: a\nalerts: {receivers: [{name: night}]}\nlisten: 0.0.0.0:4222\n":           {"alerts", "listen"},
+		"{}\n": {"alerts", "repo"},
+	} {
+		if got := before.Restart(of(text)); !slices.Equal(got, want) {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+	dir := t.TempDir()
+	info := api.RunInfo{URL: "tls://127.0.0.1:1", Creds: "x", PID: 1, Config: before}
+	if err := api.WriteRunInfo(dir, info); err != nil {
+		t.Fatal(err)
+	}
+	if read, err := api.ReadRunInfo(dir); err != nil || len(read.Config.Restart(before)) > 0 || read.Config.Path != before.Path {
+		t.Errorf("%+v, %v", read, err)
 	}
 }

@@ -100,7 +100,9 @@ func New(o Options) *sdk.Server {
 	s := &server{
 		Options: o,
 		sdk: sdk.NewServer(&sdk.Implementation{Name: "zester", Version: o.Version}, &sdk.ServerOptions{
-			Instructions: instructed, Capabilities: &sdk.ServerCapabilities{}, SchemaCache: schemas,
+			// The tools of a server never change, so it announces no messages about that.
+			Instructions: instructed, Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}},
+			SchemaCache: schemas,
 		}),
 		tools: map[string][]string{},
 		slots: make(chan struct{}, callsAtOne),

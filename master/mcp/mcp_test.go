@@ -63,3 +63,30 @@ func FuzzArguments(f *testing.F) {
 		}
 	})
 }
+
+// The server announces nothing that it never sends. Results are texts for a model, so no tool promises a schema of them.
+func TestTheServerAnnouncesWhatItDoes(t *testing.T) {
+	server := mcp.New(mcp.Options{Act: true, Guide: fstest.MapFS{"repo.md": {Data: []byte("# Repo")}}, Asker: gone{}})
+	here, there := sdk.NewInMemoryTransports()
+	if _, err := server.Connect(t.Context(), here, nil); err != nil {
+		t.Fatal(err)
+	}
+	client, err := sdk.NewClient(&sdk.Implementation{Name: "test"}, nil).Connect(t.Context(), there, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	c := client.InitializeResult().Capabilities
+	if c.Tools == nil || c.Tools.ListChanged || c.Prompts != nil || c.Resources != nil || c.Completions != nil {
+		t.Errorf("it announces %+v, tools %+v", c, c.Tools)
+	}
+	list, err := client.ListTools(t.Context(), nil)
+	if err != nil || len(list.Tools) < 10 {
+		t.Fatalf("%d tools, %v", len(list.Tools), err)
+	}
+	for _, tool := range list.Tools {
+		if tool.OutputSchema != nil || tool.InputSchema == nil || tool.Annotations == nil {
+			t.Errorf("%s: %+v", tool.Name, tool)
+		}
+	}
+}

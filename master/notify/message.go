@@ -183,7 +183,7 @@ func (r *Receiver) page(ctx context.Context, m AlertMessage) error {
 			Details: map[string]any{
 				"alert":       m.ID,
 				"peels":       m.Peels,
-				"first_peels": m.Names,
+				"first_peels": append([]target.PeelID{}, m.Names...), // a list also if it is empty
 				"text":        outbound.Line(m.Text, maxAlertText),
 				"output":      strings.Join(m.Output.Lines, "\n"),
 				"command":     m.Command(),

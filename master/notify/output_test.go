@@ -120,6 +120,16 @@ func TestReceiversGetTheOutputWhereTheyHaveAFieldForIt(t *testing.T) {
 	}
 }
 
+func TestPagerDutyGetsAListOfPeelsAlsoIfThereIsNone(t *testing.T) {
+	s := receiverServe(t)
+	m := failedOnce()
+	m.Names, m.Output = nil, notify.Output{}
+	o := notify.ReceiverOptions{Provider: notify.ReceiverPagerDuty, URL: s.URL, Key: receiverFile(t, "key-of-ops")}
+	if send(t, made(t, o), m); !strings.Contains(s.bodies[0], `"first_peels":[]`) {
+		t.Error(s.bodies[0])
+	}
+}
+
 func quoted(text string) string {
 	data, _ := json.Marshal(text) // a string always can
 	return string(data)

@@ -73,6 +73,6 @@ func keyMessage(name, kind string) string {
 	case "an identity of age":
 		replace = "make a new one, and encrypt the secrets and their data key anew"
 	}
-	return fmt.Sprintf("it has %s in plain text, which everybody who reads the repo can use: git rm --cached %s, and %s "+
-		"(the history keeps the old one: zester guide leaked)", kind, shell.Word(name), replace)
+	return fmt.Sprintf("it has %s in plain text, which everybody who reads the repo can use: git rm --cached %s, "+
+		"and %s (the history keeps the old one: zester guide leaked)", kind, shell.Word(name), replace)
 }
