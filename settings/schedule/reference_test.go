@@ -2,8 +2,10 @@ package schedule
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -124,4 +126,48 @@ func one(t *testing.T, fields string) *Entry {
 		t.Fatal(err)
 	}
 	return set["x"]
+}
+
+// An unknown key of an entry, or of a map in it, is answered with the keys that exist: all of eight, or the nearest three.
+func TestAnUnknownKeyNamesKeysThatExist(t *testing.T) {
+	parents := map[string][]string{"": nil}
+	for _, f := range Reference() {
+		parent, _, _ := cutLast(f.Name)
+		parents[parent] = append(parents[parent], f.Name[len(parent):])
+	}
+	if len(parents) < 5 {
+		t.Fatalf("the reference has the maps %v", parents)
+	}
+	for parent, known := range parents {
+		text := "zzqqzz: 1"
+		if parent != "" {
+			text = parent + ": {zzqqzz: 1}"
+		}
+		node, err := strictyaml.Parse("f", []byte("x: {module: test.ping, interval: 1h, "+text+"}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = ParseSet(node)
+		all := regexp.MustCompile(`zzqqzz: unknown (?:key|field); (the keys are|the nearest of \d+ keys are) ([a-z_, ]+)`).FindStringSubmatch(fmt.Sprint(err))
+		if all == nil {
+			t.Errorf("%q: %v", parent, err)
+			continue
+		}
+		named := strings.Split(all[2], ", ")
+		if few := all[1] == "the keys are"; few && len(named) > 8 || !few && len(named) != 3 {
+			t.Errorf("%q: %d keys are named: %v", parent, len(named), err)
+		}
+		for _, name := range named {
+			if !slices.Contains(known, "."+name) && !slices.Contains(known, name) {
+				t.Errorf("%q: the reference has no %s, but %v", parent, name, known)
+			}
+		}
+	}
+}
+
+func cutLast(name string) (parent, last string, found bool) {
+	if i := strings.LastIndex(name, "."); i >= 0 {
+		return name[:i], name[i+1:], true
+	}
+	return "", name, false
 }
