@@ -129,3 +129,14 @@ func BenchmarkReport(b *testing.B) {
 		})
 	}
 }
+
+// What a model answered comes before what asking it took.
+func TestTheAnswerOfAPromptIsPrintedFirst(t *testing.T) {
+	text := body(map[string]any{
+		"requests": int64(1), "model": "small", "finish_reason": "stop", "duration": "1s", "completion_tokens": int64(3),
+		"answer": "The disk is full.", "prompt_tokens": int64(9), "prompt_sha256": "ab",
+	})
+	if !strings.HasPrefix(text, "answer: The disk is full.\n") {
+		t.Error(text)
+	}
+}
