@@ -213,8 +213,8 @@ func saltReport(r movein.SaltResult, f saltFlags) string {
 		fmt.Fprintf(&b, "  %v\n", mistake)
 	}
 	if len(r.Reordered) > 0 {
-		fmt.Fprintf(&b, "note: states without a requisite run in another order than in Salt on %s\n",
-			hostList(r.Reordered))
+		fmt.Fprintf(&b, "note: states without a requisite run in another order than in Salt on %s: hosts contradict each "+
+			"other, or a directory or account comes before what is in it or owned by it\n", hostList(r.Reordered))
 	}
 	for i, name := range slices.Sorted(maps.Keys(r.Secrets)) {
 		if i == 0 {

@@ -10,7 +10,10 @@ import (
 func (p *pass) checkFiles(files []*File) error {
 	c := stateCheck{declared: map[string]int{}, refs: map[string][]string{}}
 	for _, f := range files {
-		for name := range f.States {
+		for name, state := range f.States {
+			if state.Value.Kind == strictyaml.Null {
+				continue // it only removes the state of another file, or has its place
+			}
 			c.declared[name]++
 			ref := ReferenceTo(f.Path)
 			c.refs[ref] = append(c.refs[ref], name)

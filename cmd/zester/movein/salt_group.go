@@ -17,61 +17,148 @@ type slsFile struct {
 	states []made
 
 	entries *yaml.Node // of the schedule, instead of states
+	order   []string   // names of states alone, which have their place by them
 }
 
-// groupStates puts the states of hosts into files. What hosts have in common of an .sls file, up to the first
-// difference, is one file; the rest of it is a file for each group of hosts with equal states.
+// groupStates puts the states of hosts into files. Each state of an .sls file is in one file: the one of all hosts that
+// have it with the same arguments.
 func groupStates(hosts []minion, all string, hidden secrets) ([]*slsFile, error) {
 	var files []*slsFile
 	t := minionTargets(hosts, all)
 	refs := map[string]bool{}
+	order, place := orderOf(hosts), map[string]int{}
+	for at, name := range order {
+		place[name] = at
+	}
 	for _, sls := range slsOf(hosts) {
-		texts, states, members := map[int][]string{}, map[int][]made{}, map[int]bool{}
-		for i, h := range hosts {
-			for at, d := range h.Low {
-				if d.SLS != sls {
-					continue
-				}
-				members[i] = true
-				for _, m := range h.states[at] {
-					text, err := m.text()
-					if err != nil {
-						return nil, err
-					}
-					texts[i], states[i] = append(texts[i], text), append(states[i], m)
-				}
-			}
+		of, members, err := filesOf(sls, hosts, place)
+		if err != nil {
+			return nil, err
 		}
-		common := commonStart(texts)
 		base := strings.Trim(notInNames.ReplaceAllString(hidden.cover(sls), "-"), ".-")
-		var of []*slsFile
-		if common > 0 {
-			first := slices.Min(slices.Collect(maps.Keys(members)))
-			of = append(of, &slsFile{hosts: members, states: states[first][:common]})
-		}
-		rest := map[string]*slsFile{}
-		for _, i := range slices.Sorted(maps.Keys(members)) {
-			key := strings.Join(texts[i][common:], "\x00")
-			if rest[key] == nil {
-				rest[key] = &slsFile{hosts: map[int]bool{}, states: states[i][common:]}
-				if key != "" {
-					of = append(of, rest[key])
-				}
-			}
-			rest[key].hosts[i] = true
-		}
 		for _, f := range of {
 			var hint string
 			f.expr, hint = t.Of(f.hosts)
 			f.ref = base
-			if len(of) > 1 && len(f.hosts) < len(members) {
+			if len(of) > 1 && len(f.hosts) < members {
 				f.ref += "-" + hint
 			}
 			f.ref, f.sls = freeRef(f.ref, refs), sls
 		}
 		files = append(files, of...)
 	}
-	return ordered(files, hosts), nil
+	files = ordered(files, hosts)
+	if areInOrder(files, hosts) {
+		return files, nil
+	}
+	f := &slsFile{hosts: map[int]bool{}, order: order, ref: freeRef("salt-order", refs)}
+	for i := range hosts {
+		f.hosts[i] = true
+	}
+	f.expr, _ = t.Of(f.hosts)
+	return append([]*slsFile{f}, files...), nil
+}
+
+// filesOf returns the files of an .sls file, without names, and how many hosts have it. place has the order of the
+// states by their names.
+func filesOf(sls string, hosts []minion, place map[string]int) (files []*slsFile, members int, err error) {
+	with := map[string]map[int]bool{} // the hosts that have a state, by all of its text
+	states := map[string]made{}
+	var texts []string
+	for i, h := range hosts {
+		isMember := false
+		for at, d := range h.Low {
+			if d.SLS != sls {
+				continue
+			}
+			isMember = true
+			for _, m := range h.states[at] {
+				text, err := m.text()
+				if err != nil {
+					return nil, 0, err
+				}
+				if with[text] == nil {
+					with[text] = map[int]bool{}
+					texts, states[text] = append(texts, text), m
+				}
+				with[text][i] = true
+			}
+		}
+		if isMember {
+			members++
+		}
+	}
+	for _, text := range texts {
+		at := slices.IndexFunc(files, func(f *slsFile) bool { return maps.Equal(f.hosts, with[text]) })
+		if at < 0 {
+			at = len(files)
+			files = append(files, &slsFile{hosts: with[text]})
+		}
+		files[at].states = append(files[at].states, states[text])
+	}
+	for _, f := range files {
+		slices.SortStableFunc(f.states, func(a, b made) int { return place[a.name] - place[b.name] })
+	}
+	slices.SortStableFunc(files, func(a, b *slsFile) int { return len(b.hosts) - len(a.hosts) })
+	return files, members, nil
+}
+
+// areInOrder reports whether the files give each host its states in the order of Salt.
+func areInOrder(files []*slsFile, hosts []minion) bool {
+	for i, h := range hosts {
+		var here []string
+		for _, rule := range assign(files) {
+			for _, f := range rule.files {
+				if f.hosts[i] {
+					here = append(here, namesOf(f.states)...)
+				}
+			}
+		}
+		if !slices.Equal(here, namesOf(slices.Concat(h.states...))) {
+			return false
+		}
+	}
+	return true
+}
+
+func namesOf(states []made) []string {
+	out := make([]string, len(states))
+	for i, m := range states {
+		out[i] = m.name
+	}
+	return out
+}
+
+// orderOf returns the names of all states in an order that each host has in Salt, unless hosts contradict each other.
+func orderOf(hosts []minion) []string {
+	var names []string
+	missing := map[string]int{} // how many states come directly before a state
+	after := map[string][]string{}
+	for _, h := range hosts {
+		before := ""
+		for _, name := range namesOf(slices.Concat(h.states...)) {
+			if _, known := missing[name]; !known {
+				missing[name] = 0
+				names = append(names, name)
+			}
+			if before != "" && !slices.Contains(after[before], name) {
+				after[before] = append(after[before], name)
+				missing[name]++
+			}
+			before = name
+		}
+	}
+	sorted := make([]string, 0, len(names))
+	for len(names) > 0 {
+		at := max(0, slices.IndexFunc(names, func(name string) bool { return missing[name] <= 0 }))
+		name := names[at] // the first, if hosts contradict each other
+		names = slices.Delete(names, at, at+1)
+		sorted = append(sorted, name)
+		for _, next := range after[name] {
+			missing[next]--
+		}
+	}
+	return sorted
 }
 
 // freeRef is like free, for the name of a settings file. The name of the file with its secrets is taken too.
@@ -96,25 +183,6 @@ func slsOf(hosts []minion) (all []string) {
 		}
 	}
 	return all
-}
-
-// commonStart returns how many of the first texts all have.
-func commonStart(texts map[int][]string) int {
-	var first []string
-	for _, list := range texts {
-		first = list
-		break
-	}
-	n := len(first)
-	for _, list := range texts {
-		for i := range n {
-			if i == len(list) || list[i] != first[i] {
-				n = i
-				break
-			}
-		}
-	}
-	return n
 }
 
 // ordered sorts files as the hosts run them.

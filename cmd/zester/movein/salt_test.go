@@ -256,6 +256,81 @@ func TestHostsThatDiffer(t *testing.T) {
 	}
 }
 
+// fleetOf returns hosts with packages as states: the words of a host are names, and name=version is another state of
+// this name. A word that begins with / begins an .sls file.
+func fleetOf(t *testing.T, hosts map[string]string) SaltInput {
+	t.Helper()
+	in := SaltInput{Target: "*"}
+	for _, id := range slices.Sorted(maps.Keys(hosts)) {
+		sls, all := "a", []string{}
+		for word := range strings.FieldsSeq(hosts[id]) {
+			if file, isFile := strings.CutPrefix(word, "/"); isFile {
+				sls = file
+				continue
+			}
+			name, version, _ := strings.Cut(word, "=")
+			all = append(all, `{"__sls__": "`+sls+`", "__id__": "`+name+`", "name": "`+name+
+				`", "state": "pkg", "fun": "installed", "version": "`+version+`"}`)
+		}
+		h := low(t, "["+strings.Join(all, ",")+"]")
+		h.ID = id
+		in.Hosts = append(in.Hosts, h)
+	}
+	return in
+}
+
+// Each state is written once, in the file of all hosts that have it. Where hosts differ in the middle, a file with the
+// names alone keeps the order.
+func TestWhatHostsHaveInCommonIsWrittenOnce(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		hosts   map[string]string
+		files   map[string]string // the names of the states of each file
+		differs []string          // hosts with another order than in Salt
+	}{
+		{
+			map[string]string{"h1": "p x q r", "h2": "p x q r", "h3": "p x=2 q y r"},
+			map[string]string{"salt-order": "p x q y r", "a": "p q r", "a-2-hosts": "x", "a-h3": "x y"},
+			nil,
+		},
+		{map[string]string{"h1": "p q", "h2": "p q x"}, map[string]string{"a": "p q", "a-h2": "x"}, nil},
+		{map[string]string{"h1": "x p", "h2": "p"}, map[string]string{"a": "p", "a-h1": "x"}, nil},
+		{
+			map[string]string{"h1": "/a p /b x /c r", "h2": "/a p /c r"},
+			map[string]string{"salt-order": "p x r", "a": "p", "b": "x", "c": "r"},
+			nil,
+		},
+		{
+			map[string]string{"h1": "p x q", "h2": "q p"},
+			map[string]string{"salt-order": "p x q", "a": "p q", "a-h1": "x"},
+			[]string{"h2"},
+		},
+	} {
+		r, err := Salt(fleetOf(t, c.hosts))
+		if err != nil || len(r.Mistakes) > 0 {
+			t.Fatal(err, r.Mistakes)
+		}
+		files := map[string]string{}
+		for path, text := range r.Files {
+			ref, isSettings := strings.CutPrefix(path, "settings/")
+			if !isSettings {
+				continue
+			}
+			var names []string
+			for line := range strings.Lines(string(text)) {
+				name, isState := strings.CutPrefix(line, "  ")
+				if isState && !strings.ContainsAny(name[:1], " #") {
+					names = append(names, strings.TrimSuffix(strings.TrimSuffix(name, ": null\n"), ":\n"))
+				}
+			}
+			files[strings.TrimSuffix(ref, ".yaml")] = strings.ReplaceAll(strings.Join(names, " "), `"y"`, "y")
+		}
+		if !maps.Equal(files, c.files) || !slices.Equal(r.Reordered, c.differs) {
+			t.Errorf("%v became %v, reordered on %v\n%s", c.hosts, files, r.Reordered, r.Files["top.yaml"])
+		}
+	}
+}
+
 func TestWhatSaltPrintsInstead(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{

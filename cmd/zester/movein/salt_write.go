@@ -22,6 +22,9 @@ func (r *SaltResult) write(files []*slsFile) error {
 		if f.entries != nil {
 			doc = map[string]*yaml.Node{scheduleKey: f.entries}
 		}
+		if f.order != nil {
+			doc = map[string]*yaml.Node{zstate.Key: orderNode(f.order)}
+		}
 		text, err := encodeDoc(doc)
 		if err != nil {
 			return err
@@ -119,6 +122,22 @@ func nodeOf(states []made) *yaml.Node {
 		key.HeadComment = commentOn(m.comment)
 		all.Content = append(all.Content, key, fields)
 	}
+	return all
+}
+
+// orderHead says what the file with the order is for.
+var orderHead = []string{
+	"The order in which Salt runs the states, for hosts that have states between those that all have.",
+	"A state that is not here runs after these. Without this file, states run in the order of their files.",
+}
+
+// orderNode returns the map of states that have their place alone.
+func orderNode(names []string) *yaml.Node {
+	all := &yaml.Node{Kind: yaml.MappingNode}
+	for _, name := range names {
+		all.Content = append(all.Content, valueNode(name), valueNode(nil))
+	}
+	all.Content[0].HeadComment = commentOn(orderHead)
 	return all
 }
 

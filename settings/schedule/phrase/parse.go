@@ -1,6 +1,7 @@
 package phrase
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,6 +14,7 @@ type parser struct {
 	words   []word
 	at      int
 	bare    bool // the last time of day was a number alone
+	isTrial bool // what is not understood is an unknownWord
 	half    byte // of the day: 'a' or 'p' for times without am and pm, 0 if the phrase does not say
 	meaning meaning
 }
@@ -43,10 +45,13 @@ func (p *parser) unknown() error {
 	if err := p.counting(); err != nil {
 		return err
 	}
+	if p.isTrial {
+		return &unknownWord{p.at}
+	}
 	w := p.words[p.at]
 	near := strictyaml.Suggest(w.low, vocabulary())
-	if near == "" {
-		near = "; the nearest phrase is " + strconv.Quote(nearest(p.words))
+	if whole := corrected(p.words, p.at); whole != "" || near == "" {
+		near = "; the nearest phrase is " + strconv.Quote(cmp.Or(whole, nearest(p.words)))
 	}
 	return fmt.Errorf("column %d: %q is not understood%s", w.column, w.written, near)
 }

@@ -59,10 +59,14 @@ func Parse(text string) (Timing, error) {
 	if len(text) > MaxLength {
 		return Timing{}, fmt.Errorf("the phrase has %d characters; the most are %d", len(text), MaxLength)
 	}
-	p := parser{words: split(text)}
+	p := &parser{words: split(text)}
 	if len(p.words) == 0 {
 		return Timing{}, errors.New("the phrase is empty; write it like \"every monday at 9am\"")
 	}
+	return p.parse()
+}
+
+func (p *parser) parse() (Timing, error) {
 	if after, ok := p.delay(); ok {
 		return Timing{After: after}, nil
 	}

@@ -1,6 +1,7 @@
 package phrase
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -9,6 +10,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
 // word is one word of a phrase, as written and in lower case.
@@ -109,7 +112,7 @@ var ordinals = []string{
 // vocabulary returns the long words of phrases, for suggestions.
 func vocabulary() []string {
 	words := []string{"every", "between", "starting", "weekday", "weekdays", "weekend", "noon", "midnight"}
-	words = append(words, "except", "twice")
+	words = append(words, "except", "twice", "tomorrow", "today")
 	words = append(words, ordinals[1:]...)
 	for _, known := range []map[string]unit{units, adverbs} {
 		for w := range known {
@@ -245,6 +248,48 @@ var shapes = []string{
 	"every hour on weekends", "every 3 months on the 2nd at 1am", "every day except sunday at 9am",
 	"on 3 January 2027 at 14:00",
 	"in 2 hours", "every 90 minutes", "every day in january and july at 12:30", "first monday of the month at 9am",
+}
+
+// An unknownWord is the place of a word that is not understood.
+type unknownWord struct{ at int }
+
+func (e *unknownWord) Error() string { return fmt.Sprintf("word %d is not understood", e.at+1) }
+
+// corrected returns the phrase with the word at an index, and others that are not understood, in the nearest spelling.
+// It is empty if the phrase has no meaning then either.
+func corrected(words []word, at int) string {
+	words = slices.Clone(words)
+	for range words {
+		_, near, _ := strings.Cut(strictyaml.Suggest(words[at].low, vocabulary()), `"`)
+		near, _, _ = strings.Cut(near, `"`)
+		if near == "" {
+			return ""
+		}
+		words[at].written, words[at].low = near, near
+		text := written(words)
+		p := &parser{words: split(Dated(text, time.Time{}.AddDate(2000, 0, 0))), isTrial: true}
+		_, err := p.parse()
+		next, isUnknown := errors.AsType[*unknownWord](err)
+		if err == nil {
+			return text
+		}
+		if !isUnknown {
+			return ""
+		}
+		if at = next.at + len(words) - len(p.words); at < 0 { // a date has more words than tomorrow
+			return ""
+		}
+	}
+	return ""
+}
+
+// written returns the words as a phrase.
+func written(words []word) string {
+	all := make([]string, len(words))
+	for i, w := range words {
+		all[i] = w.written
+	}
+	return strings.ReplaceAll(strings.Join(all, " "), " ,", ",")
 }
 
 // nearest returns the shape that has most of the words.
