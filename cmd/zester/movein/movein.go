@@ -9,9 +9,10 @@
 // Guarantees of Salt, which renders its own templates, includes and pillars:
 //   - Each declaration becomes one state or several, or a state with enabled: false and the declaration in a comment.
 //     Equal ones of several hosts are in one file.
-//   - Each written state was read as lint reads it, and the whole repo was compiled for the hosts: [SaltResult.Mistakes].
-//   - The states of a host run in the order in which Salt runs them, on all hosts but [SaltResult.Reordered]. Where their
-//     files do not give this order, a file with their names alone does.
+//   - Each written state was read as lint reads it. The whole repo was compiled for the hosts, with the errors in
+//     [SaltResult.Mistakes].
+//   - The states of a host run in the order in which Salt runs them, but on hosts in [SaltResult.Reordered]. Where
+//     their files do not give this order, a file with their names alone does.
 //   - A requisite on what does nothing, or on what is not converted, is carried on to what that one needs.
 //   - The next hundred times of each entry of the schedule, in UTC, are those by Salt's rule.
 //   - No text or number of 6 bytes or more that the pillar of a host names as a secret is in the files of the repo, and
