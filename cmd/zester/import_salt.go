@@ -223,6 +223,8 @@ func saltReport(r movein.SaltResult, f saltFlags) string {
 		fmt.Fprintf(&b, "  (cd %s && mkdir -p %s && sops encrypt --filename-override %s %s > %s)\n", shell.Word(f.out),
 			filepath.Dir(name), name, shell.Word(absolute(filepath.Join(f.secrets, name))), name)
 	}
+	fmt.Fprintf(&b, "next, and after each change: zester lint %s --facts %s; on hosts that Salt has converged: "+
+		"zester import check '*'\n", shell.Word(f.out), shell.Word(filepath.Join(f.out, movein.PeelsFile)))
 	return b.String()
 }
 

@@ -332,12 +332,9 @@ func arguments(j crontab.Job) *yaml.Node {
 func set(fields *yaml.Node, key string, value any) {
 	node, ok := value.(*yaml.Node)
 	if !ok {
-		node = new(yaml.Node)
-		if err := node.Encode(value); err != nil {
-			panic(err) // texts and maps of texts have an encoding
-		}
+		node = valueNode(value)
 	}
-	fields.Content = append(fields.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: key}, node)
+	fields.Content = append(fields.Content, valueNode(key), node)
 }
 
 // file returns the settings file.

@@ -14,8 +14,8 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target/peelindex"
 )
 
-// peelsFile is the file of the repo with the hosts and their facts, which lint reads.
-const peelsFile = "peels.yaml"
+// PeelsFile is the file of the repo with the hosts and their facts, which lint reads.
+const PeelsFile = "peels.yaml"
 
 const peelsHead = `# The hosts and their facts, for zester lint --facts peels.yaml. When they have joined:
 # zester peel facts > peels.yaml
@@ -28,14 +28,14 @@ func (r *SaltResult) addPeels(hosts []minion) error {
 		peels[h.ID] = map[string]any{"facts": h.facts()}
 	}
 	text, err := encode("peels", valueNode(peels))
-	r.Files[peelsFile] = append([]byte(peelsHead), text...)
+	r.Files[PeelsFile] = append([]byte(peelsHead), text...)
 	return err
 }
 
 // check compiles the repo for the hosts, as lint does with their facts: it finds what no file shows by itself, and the
 // order in which the states of each host run.
 func (r *SaltResult) check(hosts []minion) error {
-	peels, err := strictyaml.Parse(peelsFile, r.Files[peelsFile])
+	peels, err := strictyaml.Parse(PeelsFile, r.Files[PeelsFile])
 	if err != nil {
 		return err
 	}

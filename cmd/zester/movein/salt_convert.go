@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"gopkg.in/yaml.v3"
-
 	zstate "github.com/seed-c01c3da5/zester/settings/state"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
@@ -284,7 +282,7 @@ func (m made) check() error {
 
 // problemsOf reads states as lint reads them.
 func problemsOf(states []made) (strictyaml.Errors, error) {
-	text, err := encodeDoc(map[string]*yaml.Node{zstate.Key: nodeOf(states)})
+	text, err := encode(zstate.Key, nodeOf(states))
 	if err != nil {
 		return nil, err
 	}

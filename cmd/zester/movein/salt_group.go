@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"gopkg.in/yaml.v3"
+
+	zstate "github.com/seed-c01c3da5/zester/settings/state"
 )
 
 // A slsFile is a settings file with states, and the hosts that get it.
@@ -18,6 +20,17 @@ type slsFile struct {
 
 	entries *yaml.Node // of the schedule, instead of states
 	order   []string   // names of states alone, which have their place by them
+}
+
+// text returns the settings file.
+func (f *slsFile) text() ([]byte, error) {
+	switch {
+	case f.entries != nil:
+		return encode(scheduleKey, f.entries)
+	case f.order != nil:
+		return encode(zstate.Key, orderNode(f.order))
+	}
+	return encode(zstate.Key, nodeOf(f.states))
 }
 
 // groupStates puts the states of hosts into files. Each state of an .sls file is in one file: the one of all hosts that
@@ -47,7 +60,7 @@ func groupStates(hosts []minion, all string, hidden secrets) ([]*slsFile, error)
 		}
 		files = append(files, of...)
 	}
-	files = ordered(files, hosts)
+	slices.SortStableFunc(files, func(a, b *slsFile) int { return place[a.states[0].name] - place[b.states[0].name] })
 	if areInOrder(files, hosts) {
 		return files, nil
 	}
@@ -105,9 +118,10 @@ func filesOf(sls string, hosts []minion, place map[string]int) (files []*slsFile
 
 // areInOrder reports whether the files give each host its states in the order of Salt.
 func areInOrder(files []*slsFile, hosts []minion) bool {
+	rules := assign(files)
 	for i, h := range hosts {
 		var here []string
-		for _, rule := range assign(files) {
+		for _, rule := range rules {
 			for _, f := range rule.files {
 				if f.hosts[i] {
 					here = append(here, namesOf(f.states)...)
@@ -183,39 +197,6 @@ func slsOf(hosts []minion) (all []string) {
 		}
 	}
 	return all
-}
-
-// ordered sorts files as the hosts run them.
-func ordered(files []*slsFile, hosts []minion) []*slsFile {
-	after := map[*slsFile]map[*slsFile]bool{} // what comes before each file
-	for i, h := range hosts {
-		first := map[string]int{}
-		for at := range h.Low {
-			for _, m := range h.states[at] {
-				first[m.name] = len(first)
-			}
-		}
-		mine := slices.DeleteFunc(slices.Clone(files), func(f *slsFile) bool { return !f.hosts[i] })
-		slices.SortStableFunc(mine, func(a, b *slsFile) int {
-			return first[a.states[0].name] - first[b.states[0].name]
-		})
-		for at, f := range mine[:max(len(mine)-1, 0)] {
-			if after[mine[at+1]] == nil {
-				after[mine[at+1]] = map[*slsFile]bool{}
-			}
-			after[mine[at+1]][f] = true
-		}
-	}
-	var out []*slsFile
-	for left := slices.Clone(files); len(left) > 0; {
-		next := slices.IndexFunc(left, func(f *slsFile) bool {
-			return !slices.ContainsFunc(left, func(g *slsFile) bool { return after[f][g] })
-		})
-		next = max(next, 0) // hosts contradict each other: the first
-		out = append(out, left[next])
-		left = slices.Delete(left, next, next+1)
-	}
-	return out
 }
 
 // grains are Salt's names of facts, by the names here.

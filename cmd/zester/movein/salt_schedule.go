@@ -332,7 +332,7 @@ func schedules(files []*slsFile, hosts []minion, hidden secrets, in SaltInput, r
 		if len(entries.Content) == 0 && entries.FootComment == "" {
 			continue
 		}
-		text, err := encodeDoc(map[string]*yaml.Node{scheduleKey: entries})
+		text, err := encode(scheduleKey, entries)
 		if err != nil {
 			return nil, err
 		}
@@ -425,7 +425,7 @@ func noteOn(entry map[string]any) string {
 // prove reads the entry as a peel reads it, and compares its next times with those by Salt's rule. Splay and range
 // move or skip these times in both programs.
 func (j *job) prove(name string, now time.Time) error {
-	text, err := encodeDoc(map[string]*yaml.Node{scheduleKey: valueNode(map[string]any{name: j.entry})})
+	text, err := encode(scheduleKey, valueNode(map[string]any{name: j.entry}))
 	if err != nil {
 		return err
 	}

@@ -18,20 +18,13 @@ const secretRef = "secrets"
 func (r *SaltResult) write(files []*slsFile) error {
 	rules := assign(files)
 	for _, f := range files {
-		doc := map[string]*yaml.Node{zstate.Key: nodeOf(f.states)}
-		if f.entries != nil {
-			doc = map[string]*yaml.Node{scheduleKey: f.entries}
-		}
-		if f.order != nil {
-			doc = map[string]*yaml.Node{zstate.Key: orderNode(f.order)}
-		}
-		text, err := encodeDoc(doc)
+		text, err := f.text()
 		if err != nil {
 			return err
 		}
 		r.Files[pathOf(f.ref)] = text
 		if secrets := secretsIn(f.states); len(secrets) > 0 {
-			if text, err = encodeDoc(map[string]*yaml.Node{zstate.Key: nodeOf(secrets)}); err != nil {
+			if text, err = encode(zstate.Key, nodeOf(secrets)); err != nil {
 				return err
 			}
 			r.Secrets[pathOf(secretRef+"."+f.ref)] = text
@@ -46,9 +39,9 @@ func (r *SaltResult) write(files []*slsFile) error {
 				refs = append(refs, secretRef+"."+f.ref)
 			}
 		}
-		top.Content = append(top.Content, valueNode(rule.expr), valueNode(refs))
+		set(top, rule.expr, refs)
 	}
-	text, err := encodeDoc(map[string]*yaml.Node{"base": top})
+	text, err := encode("base", top)
 	r.Files["top.yaml"] = text
 	return err
 }
@@ -86,9 +79,10 @@ func secretsIn(states []made) (out []made) {
 
 // text returns all of a state, to compare it with others.
 func (m made) text() (string, error) {
-	text, err := encodeDoc(map[string]*yaml.Node{
-		"state": nodeOf([]made{m}), "secrets": nodeOf(secretsIn([]made{m})),
-	})
+	all := &yaml.Node{Kind: yaml.MappingNode}
+	set(all, "state", nodeOf([]made{m}))
+	set(all, "secrets", nodeOf(secretsIn([]made{m})))
+	text, err := encodeNode(all)
 	return string(text), err
 }
 
@@ -106,17 +100,17 @@ func nodeOf(states []made) *yaml.Node {
 		for _, p := range function.Params() {
 			known = append(known, p.Name)
 			if v, ok := m.args[p.Name]; ok && !(v == m.name && p.Name == function.Main) {
-				args.Content = append(args.Content, valueNode(p.Name), valueNode(v))
+				set(args, p.Name, v)
 			}
 		}
 		for _, name := range slices.Sorted(maps.Keys(m.args)) { // check refuses what the function does not have
 			if !slices.Contains(known, name) {
-				args.Content = append(args.Content, valueNode(name), valueNode(m.args[name]))
+				set(args, name, m.args[name])
 			}
 		}
-		fields.Content = append(fields.Content, valueNode(m.function), args)
+		set(fields, m.function, args)
 		for _, name := range slices.Sorted(maps.Keys(m.fields)) {
-			fields.Content = append(fields.Content, valueNode(name), valueNode(m.fields[name]))
+			set(fields, name, m.fields[name])
 		}
 		key := valueNode(m.name)
 		key.HeadComment = commentOn(m.comment)
@@ -135,7 +129,7 @@ var orderHead = []string{
 func orderNode(names []string) *yaml.Node {
 	all := &yaml.Node{Kind: yaml.MappingNode}
 	for _, name := range names {
-		all.Content = append(all.Content, valueNode(name), valueNode(nil))
+		set(all, name, nil)
 	}
 	all.Content[0].HeadComment = commentOn(orderHead)
 	return all
@@ -155,13 +149,4 @@ func valueNode(v any) *yaml.Node {
 		panic(fmt.Sprintf("cannot encode %T", v)) // texts, numbers, lists and maps have an encoding
 	}
 	return node
-}
-
-// encodeDoc returns a document with the keys in their order.
-func encodeDoc(doc map[string]*yaml.Node) ([]byte, error) {
-	root := &yaml.Node{Kind: yaml.MappingNode}
-	for _, key := range slices.Sorted(maps.Keys(doc)) {
-		root.Content = append(root.Content, valueNode(key), doc[key])
-	}
-	return encodeNode(root)
 }
