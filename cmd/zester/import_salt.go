@@ -40,8 +40,8 @@ minions send it with salt '*' cp.push PATH, and give the cache of the master,
 Secrets of the pillar go to --secrets, outside the repo. The report has the
 commands of sops that take them in.
 
-The files are checked with the facts of the hosts in peels.yaml, which is written
-beside them. After each change by hand do so again:
+The files are checked with the facts of the hosts in peels.yaml, which is
+written beside them. After each change by hand do so again:
 
   zester lint REPO --facts REPO/peels.yaml
 
@@ -213,8 +213,9 @@ func saltReport(r movein.SaltResult, f saltFlags) string {
 		fmt.Fprintf(&b, "  %v\n", mistake)
 	}
 	if len(r.Reordered) > 0 {
-		fmt.Fprintf(&b, "note: states without a requisite run in another order than in Salt on %s: hosts contradict each "+
-			"other, or a directory or account comes before what is in it or owned by it\n", hostList(r.Reordered))
+		fmt.Fprintf(&b, "note: states without a requisite run in another order than in Salt on %s: hosts "+
+			"contradict each other, or a directory or account comes before what is in it or owned by it\n",
+			hostList(r.Reordered))
 	}
 	for i, name := range slices.Sorted(maps.Keys(r.Secrets)) {
 		if i == 0 {
