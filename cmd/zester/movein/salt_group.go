@@ -44,7 +44,7 @@ func groupStates(hosts []minion, all string, hidden secrets) ([]*slsFile, error)
 		place[name] = at
 	}
 	for _, sls := range slsOf(hosts) {
-		of, members, err := filesOf(sls, hosts, place)
+		of, members, err := filesOf(sls, hosts)
 		if err != nil {
 			return nil, err
 		}
@@ -72,9 +72,8 @@ func groupStates(hosts []minion, all string, hidden secrets) ([]*slsFile, error)
 	return append([]*slsFile{f}, files...), nil
 }
 
-// filesOf returns the files of an .sls file, without names, and how many hosts have it. place has the order of the
-// states by their names.
-func filesOf(sls string, hosts []minion, place map[string]int) (files []*slsFile, members int, err error) {
+// filesOf returns the files of an .sls file, without names, and how many hosts have it.
+func filesOf(sls string, hosts []minion) (files []*slsFile, members int, err error) {
 	with := map[string]map[int]bool{} // the hosts that have a state, by all of its text
 	states := map[string]made{}
 	var texts []string
@@ -108,9 +107,6 @@ func filesOf(sls string, hosts []minion, place map[string]int) (files []*slsFile
 			files = append(files, &slsFile{hosts: with[text]})
 		}
 		files[at].states = append(files[at].states, states[text])
-	}
-	for _, f := range files {
-		slices.SortStableFunc(f.states, func(a, b made) int { return place[a.name] - place[b.name] })
 	}
 	slices.SortStableFunc(files, func(a, b *slsFile) int { return len(b.hosts) - len(a.hosts) })
 	return files, members, nil
