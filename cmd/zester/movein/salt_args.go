@@ -19,18 +19,13 @@ func refuse(format string, args ...any) error { return &refusal{fmt.Sprintf(form
 type kind int
 
 const (
-	asText      kind = iota // a text, number or boolean as text
-	asBool                  // true or false
-	asNumber                // a whole number
-	asMode                  // octal digits
-	asList                  // texts, or one text
-	asEnv                   // a map, or a list of maps
-	dropped                 // without effect here
-	unlessTrue              // true has no effect here; a note says that false is left out
-	unlessFalse             // false has no effect here; a note says that true is left out
-	noted                   // a note says that it is left out
-	onlyTrue                // true has no effect here; false is refused
-	onlyFalse               // false has no effect here; true is refused
+	asText   kind = iota // a text, number or boolean as text
+	asBool               // true or false
+	asNumber             // a whole number
+	asMode               // octal digits
+	asList               // texts, or one text
+	asEnv                // a map, or a list of maps
+	noted                // a note says that it is left out
 )
 
 // value returns an argument as the kind wants it.

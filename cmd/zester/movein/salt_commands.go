@@ -4,10 +4,14 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"gopkg.in/yaml.v3"
 
@@ -27,26 +31,38 @@ func (c *conversion) runs(unless string, argv ...string) error {
 	return nil
 }
 
-// guardAsCommand gives the guards of a command its directory, variables and user, as Salt does. Here they run as the
-// peel does.
+// identifier matches the name of a variable of a shell.
+var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// guardAsCommand gives the guards of a command its shell, directory, variables and user, as Salt does. Here they run as
+// the peel does.
 func (c *conversion) guardAsCommand() {
 	var begin strings.Builder
 	env, _ := c.args["env"].(map[string]string)
 	for _, name := range slices.Sorted(maps.Keys(env)) {
-		begin.WriteString("export " + name + "=" + shell.Quote(env[name]) + "; ")
+		if identifier.MatchString(name) {
+			begin.WriteString("export " + name + "=" + shell.Quote(env[name]) + "; ")
+		} else if c.fields["onlyif"] != nil || c.fields["unless"] != nil {
+			c.note("onlyif and unless do not have the variable " + name + ", which no shell could give them")
+		}
 	}
 	if dir, ok := c.args["cwd"].(string); ok {
 		begin.WriteString("cd " + shell.Quote(dir) + " || exit 1; ")
 	}
 	user, isOther := c.args["user"].(string)
 	isOther = isOther && user != "root"
-	if begin.Len() == 0 && !isOther {
+	program, _ := c.Declaration.args["shell"].(string)
+	isSh := program == "" || path.Base(program) == "sh"
+	if begin.Len() == 0 && !isOther && isSh {
 		return
 	}
 
 	for _, name := range []string{"onlyif", "unless"} {
 		guards, _ := c.fields[name].([]string)
 		for i, guard := range guards {
+			if !isSh {
+				guard = program + " -c " + shell.Quote(guard)
+			}
 			guards[i] = begin.String() + guard
 			if isOther {
 				guards[i] = "runuser -u " + shell.Word(user) + " -- sh -c " + shell.Quote(guards[i])
@@ -149,9 +165,6 @@ func script(c *conversion) error {
 	if strings.ContainsAny(args, shellReads+"'\"\\") {
 		return refuse("argument args: characters that a shell reads")
 	}
-	for _, name := range []string{"template", "context", "defaults", "source_hash"} {
-		delete(c.left, name)
-	}
 	c.Name = path.Base(plain(source))
 	argv := interpreter(string(text), given[1])
 	if argv == nil {
@@ -203,7 +216,6 @@ func environment(c *conversion) error {
 	if err != nil {
 		return err
 	}
-	delete(c.left, "venv_bin")
 	names = append(names, required...)
 	if len(names) == 0 {
 		c.function = "cmd.run"
@@ -227,14 +239,36 @@ func (c *conversion) required() (names []string, err error) {
 	if name, isText := value.(string); isText && strings.HasPrefix(name, "/") {
 		return nil, refuse("argument requirements: a file of the host: write its packages as names")
 	}
-	_, text, err := c.source.find(value)
+	return c.requiredBy(value, 5)
+}
+
+// pipComment matches a comment in a file of requirements. #egg=NAME in an address is none.
+var pipComment = regexp.MustCompile(`(^|\s+)#.*`)
+
+// requiredBy returns the packages of a file of requirements and of the files that it names, down to a depth.
+func (c *conversion) requiredBy(source any, depth int) (names []string, err error) {
+	file, text, err := c.source.find(source)
+	if err != nil {
+		return nil, err
+	}
 	for line := range strings.Lines(string(text)) {
-		line, _, _ = strings.Cut(line, "#")
-		if line = strings.TrimSpace(line); line != "" {
+		line = strings.TrimSpace(pipComment.ReplaceAllString(strings.TrimRight(line, "\r\n"), ""))
+		other, isFile := strings.CutPrefix(strings.Replace(line, "--requirement", "-r", 1), "-r")
+		switch {
+		case line == "":
+		case isFile && depth > 0:
+			below, err := c.requiredBy("salt://"+path.Join(path.Dir(file), strings.TrimLeft(other, " =")), depth-1)
+			if err != nil {
+				return nil, err
+			}
+			names = append(names, below...)
+		case strings.HasPrefix(line, "-"), strings.ContainsAny(line, ":;@/\\"):
+			return nil, refuse("argument requirements: the line %q, which is no package NAME or NAME==VERSION", line)
+		default:
 			names = append(names, strings.ReplaceAll(line, " ", ""))
 		}
 	}
-	return names, err
+	return names, nil
 }
 
 // serialized writes a value as the text of a file.
@@ -251,10 +285,9 @@ func serialized(c *conversion) error {
 	if err != nil {
 		return err
 	}
-	if c.left["merge_if_exists"] == false {
-		delete(c.left, "merge_if_exists")
+	if err := c.hideDiff(); err != nil {
+		return err
 	}
-	delete(c.left, "show_changes")
 	if text, isKnown := c.source.rendered(c.host.ID, c.Name); isKnown {
 		c.args["content"] = string(text)
 		return nil
@@ -266,6 +299,7 @@ func serialized(c *conversion) error {
 		enc.SetEscapeHTML(false)
 		enc.SetIndent("", "  ")
 		err = enc.Encode(value)
+		inASCII(&text)
 	case "yaml":
 		var plainValue any
 		if raw, _ := json.Marshal(value); yaml.Unmarshal(raw, &plainValue) != nil {
@@ -282,6 +316,21 @@ func serialized(c *conversion) error {
 	return err
 }
 
+// inASCII writes what is not ASCII in JSON as escapes, as Python does.
+func inASCII(text *bytes.Buffer) {
+	before := text.String()
+	text.Reset()
+	for _, r := range before {
+		if r < utf8.RuneSelf {
+			text.WriteRune(r)
+			continue
+		}
+		for _, unit := range utf16.AppendRune(nil, r) {
+			fmt.Fprintf(text, `\u%04x`, unit)
+		}
+	}
+}
+
 // copied copies a file of the host to a place where nothing is.
 func copied(c *conversion) error {
 	given, err := c.takeTexts("source", "user", "group", "mode")
@@ -292,19 +341,22 @@ func copied(c *conversion) error {
 		return cmp.Or(err, refuse("argument force: true, which copies again: give the file in files/ as file.managed"))
 	}
 	from, to := shell.Quote(given[0]), shell.Quote(c.Name)
-	line := "cp -r -- " + from + " " + to
-	if keeps, err := c.takeBool("preserve", false); err != nil {
+	line := "cp -rH --preserve=mode -- " + from + " " + to
+	keeps, err := c.takeBool("preserve", false)
+	if err != nil {
 		return err
-	} else if keeps {
-		line = "cp -a -- " + from + " " + to
+	}
+	if keeps {
+		line = "cp -aH -- " + from + " " + to
+		given = make([]string, len(given)) // Salt does not read the others then
 	}
 	if makes, err := c.takeBool("makedirs", false); err != nil {
 		return err
 	} else if makes {
 		line = "mkdir -p -- " + shell.Quote(path.Dir(c.Name)) + " && " + line
 	}
-	if owner := strings.TrimSuffix(given[1]+":"+given[2], ":"); owner != "" {
-		line += " && chown " + shell.Quote(owner) + " " + to
+	if owner := given[1] + ":" + given[2]; owner != ":" { // "user:" is with its main group
+		line += " && chown -hR " + shell.Quote(owner) + " " + to
 	}
 	if given[3] != "" {
 		line += " && chmod " + shell.Quote(given[3]) + " " + to
@@ -322,8 +374,7 @@ func renamed(c *conversion) error {
 	if force, err := c.takeBool("force", false); err != nil || force {
 		return cmp.Or(err, refuse("argument force: true, which replaces what is there"))
 	}
-	guard, _ := c.fields["onlyif"].([]string)
-	c.fields["onlyif"] = append(guard, "test -e "+shell.Quote(from))
+	c.needs("test -e " + shell.Quote(from))
 	c.args["creates"] = c.Name
 	return c.runs("", "mv", "--", from, c.Name)
 }
@@ -347,14 +398,12 @@ func prepended(c *conversion) error {
 
 // noCron removes the file that a line of a crontab has become here.
 func noCron(c *conversion) error {
-	given, err := c.takeTexts("identifier", "user")
+	identifier, err := c.identifier()
 	if err != nil {
 		return err
 	}
-	for _, name := range []string{"minute", "hour", "daymonth", "month", "dayweek", "special", "comment"} {
-		delete(c.left, name)
-	}
-	c.args["name"] = c.cronName(given[0])
-	c.note("a line of Salt in the crontab of " + cmp.Or(given[1], "root") + " stays: remove it")
-	return nil
+	user, err := c.takeText("user")
+	c.args["name"] = c.cronName(identifier)
+	c.note("a line of Salt in the crontab of " + cmp.Or(user, "root") + " stays: remove it")
+	return err
 }

@@ -168,42 +168,31 @@ func isGuarded(fields, args map[string]any) bool {
 	return fields["onlyif"] != nil || fields["unless"] != nil || fields["onchanges"] != nil || args["creates"] != nil
 }
 
-// rename gives the arguments that are left their names here.
+// rename gives the arguments that are left their names here. It refuses one that nothing reads and that may change
+// something.
 func (c *conversion) rename(r rule) error {
-	for _, name := range everywhere {
-		delete(c.left, name)
-	}
 	for _, name := range slices.Sorted(maps.Keys(c.left)) {
-		a, ok := r.args[name]
-		if !ok {
-			return refuse("argument %s", name)
-		}
-		if a.here == "" {
-			if err := c.leaveOut(name, a.kind); err != nil {
+		a, isRead := r.args[name]
+		switch {
+		case c.isIgnored(name, c.left[name]):
+		case isRead && a.here != "":
+			v, err := a.kind.value(name, c.left[name])
+			if err != nil {
 				return err
 			}
-			continue
+			c.args[a.here] = v
+		case isRead:
+			c.leaveOut(name, c.left[name])
+		default:
+			return refuse("argument %s", name)
 		}
-		v, err := a.kind.value(name, c.left[name])
-		if err != nil {
-			return err
-		}
-		c.args[a.here] = v
 	}
 	return nil
 }
 
-// leaveOut leaves out an argument that has no name here. A note says so where that makes a difference, and an argument
-// without which the state would do something else is refused.
-func (c *conversion) leaveOut(name string, k kind) error {
-	given := plain(c.left[name])
-	switch {
-	case k == onlyTrue && given != "True", k == onlyFalse && given != "False":
-		return refuse("argument %s: %s", name, given)
-	case k == noted, k == unlessTrue && given != "True", k == unlessFalse && given != "False":
-		c.note("argument " + name + ": " + given + " is left out, it has no counterpart")
-	}
-	return nil
+// leaveOut notes that an argument is left out.
+func (c *conversion) leaveOut(name string, value any) {
+	c.note("argument " + name + ": " + plain(value) + " is left out, it has no counterpart")
 }
 
 // states returns the states of the conversion.

@@ -1,11 +1,13 @@
 package movein
 
 import (
+	"cmp"
 	"errors"
 	"hash/crc32"
 	"io/fs"
 	"maps"
 	"path"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -123,40 +125,32 @@ func (s *sources) rendered(host, file string) ([]byte, bool) {
 
 // managed reads the content of a file.
 func managed(c *conversion) error {
-	for _, name := range []string{
-		"source_hash", "contents_delimiter", "allow_empty",
-		"contents_newline", "template", "defaults", "context", "source_hash_name",
-	} {
-		defer delete(c.left, name)
+	if c.twins() {
+		return nil
 	}
-	if mode, ok := c.take("dir_mode"); ok && c.left["makedirs"] == true {
+	if mode, ok := c.left["dir_mode"]; ok && c.left["makedirs"] == true {
 		if mode, err := octal("dir_mode", mode); err != nil || mode != "0755" {
 			c.note("argument dir_mode: " + plain(mode) +
 				" is left out: makedirs makes the folders above a file with 0755")
 		}
 	}
-	if keep, err := c.takeBool("replace", true); err != nil || !keep {
-		c.args["replace"] = false
-	}
-	for _, name := range []string{"show_changes", "show_diff"} {
-		if shows, err := c.takeBool(name, true); err != nil {
-			return err
-		} else if !shows {
-			c.args["diff"] = false
-		}
-	}
-	if program, err := c.takeText("check_cmd"); err != nil {
+	keep, err := c.takeBool("replace", true)
+	if err != nil {
 		return err
-	} else if program != "" {
-		c.args["check"] = append(strings.Fields(program), "{}")
+	}
+	if !keep {
+		c.leaveAlone()
+	}
+	if err := c.hideDiff(); err != nil {
+		return err
+	}
+	if err := c.checked(); err != nil {
+		return err
 	}
 	if follows, err := c.takeBool("follow_symlinks", false); err != nil {
 		return err
 	} else if follows {
 		c.note("follow_symlinks: a link at the path is replaced by the file; name the file that it leads to")
-	}
-	if c.twins() {
-		return nil
 	}
 	if value, ok := c.take("source"); ok {
 		if isRemote, err := c.fromWeb(value); err != nil || isRemote {
@@ -164,32 +158,106 @@ func managed(c *conversion) error {
 		}
 		return c.fromSource(value)
 	}
+	return c.contents()
+}
+
+// leaveAlone has a file that is there left as it is.
+func (c *conversion) leaveAlone() {
+	c.args["replace"] = false
+	for _, name := range []string{"user", "group", "mode"} {
+		if c.left[name] != nil {
+			c.note("a file that is there keeps its owner and mode: Salt sets them, though it leaves the content")
+		}
+	}
+}
+
+// hideDiff reads whether people see what changed in the content.
+func (c *conversion) hideDiff() error {
+	for _, name := range []string{"show_changes", "show_diff"} {
+		if shows, err := c.takeBool(name, true); err != nil {
+			return err
+		} else if !shows {
+			c.args["diff"] = false
+		}
+	}
+	return nil
+}
+
+// noteDiff reads the same where a state cannot hide what changed.
+func (c *conversion) noteDiff() error {
+	shows, err := c.takeBool("show_changes", true)
+	if !shows {
+		c.note("argument show_changes: False is left out: people see what changes in the file")
+	}
+	return err
+}
+
+// checked reads the program that checks the new content. Salt gives the path of the new file to a shell after it.
+func (c *conversion) checked() error {
+	program, err := c.takeText("check_cmd")
+	if err != nil || program == "" {
+		return err
+	}
+	if strings.ContainsAny(program, shellReads+"'\"\\=") {
+		c.args["check"] = []string{"/bin/sh", "-c", program + ` "$1"`, "sh", "{}"}
+		return nil
+	}
+	c.args["check"] = append(strings.Fields(program), "{}")
+	return nil
+}
+
+// pythonLines matches what ends a line for Python.
+var pythonLines = regexp.MustCompile("\r\n|[\n\r\v\f\x1c-\x1e\u0085\u2028\u2029]")
+
+// contents reads the content of a file from the declaration or from the pillar. Salt writes the lines of each text of a
+// list, so that an empty text is no line.
+func (c *conversion) contents() error {
 	if key, err := c.takeText("contents_pillar"); err != nil {
 		return err
 	} else if key != "" {
-		value, found := lookup(c.host.Pillar, strings.Split(key, ":"))
+		delimiter, err := c.takeText("contents_delimiter")
+		if err != nil {
+			return err
+		}
+		value, found := lookup(c.host.Pillar, strings.Split(key, cmp.Or(delimiter, ":")))
 		if !found {
 			return refuse("argument contents_pillar: a value that is not in the pillar; give --pillar")
 		}
 		c.left["contents"] = value
 	}
 	value, ok := c.take("contents")
-	if !ok || value == "" {
-		c.args["content"], c.args["replace"] = "", false
+	if !ok {
+		c.args["content"] = ""
+		c.leaveAlone()
 		return nil
 	}
-	lines, ok := texts(value)
-	if !ok {
+	parts, ok := texts(value)
+	if !ok || len(parts) == 0 {
 		return refuse("argument contents: a value of another form")
 	}
-	content := strings.Join(lines, "\n")
-	if newline, isBool := c.left["contents_newline"].(bool); (!isBool || newline) && !strings.HasSuffix(content, "\n") {
-		content += "\n"
+
+	var content strings.Builder
+	for _, part := range parts {
+		lines := pythonLines.Split(part, -1)
+		if lines[len(lines)-1] == "" {
+			lines = lines[:len(lines)-1]
+		}
+		for _, line := range lines {
+			content.WriteString(line + "\n")
+		}
 	}
-	if c.left["template"] != nil && strings.Contains(content, "{{") {
+	ends, err := c.takeBool("contents_newline", true)
+	if err != nil {
+		return err
+	}
+	text := content.String()
+	if !ends {
+		text = strings.TrimRight(text, "\n")
+	}
+	if c.left["template"] != nil && mayBeTemplate(text) {
 		return refuse("argument contents: a template")
 	}
-	c.args["content"] = content
+	c.args["content"] = text
 	return nil
 }
 
@@ -207,7 +275,7 @@ func (c *conversion) twins() bool {
 			c.left = map[string]any{}
 			return true
 		}
-		for _, name := range []string{"user", "group", "mode"} {
+		for _, name := range []string{"user", "group", "mode", "makedirs"} {
 			if _, ok := c.left[name]; !ok && d.args[name] != nil {
 				c.left[name] = d.args[name]
 			}
@@ -301,14 +369,11 @@ func recurse(c *conversion) error {
 	if !ok || len(names) != 1 || !strings.HasPrefix(names[0], "salt://") {
 		return refuse("argument source: not one directory of salt://")
 	}
-	_, isTemplate := c.take("template")
+	isTemplate := c.left["template"] != nil
 	keepsLinks := c.left["keep_symlinks"] == true
-	for _, name := range []string{"include_empty", "keep_symlinks", "force_symlinks"} {
-		delete(c.left, name)
-	}
 	for _, name := range []string{"file_mode", "dir_mode"} {
 		if c.left[name] == "keep" {
-			delete(c.left, name)
+			c.take(name)
 			c.note("argument " + name + ": keep is left out: a file gets 0755 if Git says executable, else 0644, " +
 				"and a directory 0755")
 		}
@@ -317,10 +382,10 @@ func recurse(c *conversion) error {
 	if dir == "." {
 		return refuse("argument source: all that Salt serves")
 	}
-	found := false
+	found, hasEmpty := false, false
 	all := map[string][]byte{}
 	for _, root := range slices.Backward(c.source.roots) { // the first root wins
-		files, err := directoryOf(root, dir, keepsLinks)
+		files, isEmpty, err := directoryOf(root, dir, keepsLinks)
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid) {
 			continue
 		}
@@ -330,11 +395,14 @@ func recurse(c *conversion) error {
 		if err != nil {
 			return err
 		}
-		found = true
+		found, hasEmpty = true, hasEmpty || isEmpty
 		maps.Copy(all, files)
 	}
 	if !found {
 		return refuse("argument source: a directory that is not below --roots")
+	}
+	if hasEmpty && c.left["include_empty"] == true {
+		c.note("argument include_empty: a directory without files is left out, Git has none: give it as file.directory")
 	}
 	for name, text := range all {
 		if isTemplate && mayBeTemplate(string(text)) {
@@ -348,12 +416,18 @@ func recurse(c *conversion) error {
 	return nil
 }
 
-// directoryOf returns the files below a directory. A link to a file is the file, unless links are kept.
-func directoryOf(root fs.FS, dir string, keepsLinks bool) (map[string][]byte, error) {
-	files := map[string][]byte{}
+// directoryOf returns the files below a directory, and whether it has an empty directory. It takes a link to a file for
+// the file, unless links are kept.
+func directoryOf(root fs.FS, dir string, keepsLinks bool) (files map[string][]byte, hasEmpty bool, err error) {
+	files = map[string][]byte{}
 	size := 0
-	err := fs.WalkDir(root, dir, func(name string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
+	err = fs.WalkDir(root, dir, func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			below, err := fs.ReadDir(root, name)
+			hasEmpty = hasEmpty || len(below) == 0
 			return err
 		}
 		if !d.Type().IsRegular() && keepsLinks {
@@ -373,7 +447,7 @@ func directoryOf(root fs.FS, dir string, keepsLinks bool) (map[string][]byte, er
 		}
 		return err
 	})
-	return files, err
+	return files, hasEmpty, err
 }
 
 // lookup returns a value below maps.

@@ -22,12 +22,13 @@ func convertOne(t *testing.T, function, name, args string) (text string, refused
 		{"__sls__": "s", "__id__": "other", "name": "other", "state": "test", "fun": "nop"},
 		{"__sls__": "s", "__id__": "blocks", "name": "/etc/blocks", "state": "file", "fun": "managed"},
 		{"__sls__": "s", "__id__": "ops", "name": "ops", "state": "group", "fun": "present", "gid": 700}]`)
-	h.Pillar = map[string]any{"motd": "hello"}
+	h.Pillar = map[string]any{"motd": "hello", "d": map[string]any{"e:f": "deep"}}
 	roots := fstest.MapFS{
-		"run.sh":  {Data: []byte("#!/bin/bash -e\necho one\n")},
-		"run.py":  {Data: []byte("#!/usr/bin/env python3\nprint(1)\n")},
-		"req.txt": {Data: []byte("# of app\nflask == 3.0.0  # pinned\n\ngunicorn\n")},
-		"a/b":     {Data: []byte("b\n")}, "a/c": {Data: []byte("c\n")}, "k": {Data: []byte("# of bob\n\nssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHPZs9yCFhZwcVl2OjlYQoFLnuNZYlHuKWEpVSrEZXvS bob\n")},
+		"run.sh":      {Data: []byte("#!/bin/bash -e\necho one\n")},
+		"run.py":      {Data: []byte("#!/usr/bin/env python3\nprint(1)\n")},
+		"req.txt":     {Data: []byte("# of app\nflask == 3.0.0  # pinned\n\ngunicorn\n")},
+		"all/req.txt": {Data: []byte("-r ../req.txt\nsix # for #1\n")}, "egg.txt": {Data: []byte("git+https://e.org/a.git#egg=a\n")}, "loop.txt": {Data: []byte("-r loop.txt\n")}, "tree/a": {}, "tree/none": {Mode: fs.ModeDir},
+		"a/b": {Data: []byte("b\n")}, "a/c": {Data: []byte("c\n")}, "k": {Data: []byte("# of bob\n\nssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHPZs9yCFhZwcVl2OjlYQoFLnuNZYlHuKWEpVSrEZXvS bob\n")},
 	}
 	r, err := Salt(SaltInput{Hosts: []Minion{h}, Roots: []fs.FS{roots}})
 	if err != nil {
@@ -35,7 +36,7 @@ func convertOne(t *testing.T, function, name, args string) (text string, refused
 	}
 	text, _, _ = strings.Cut(string(r.Files["settings/s.yaml"]), "  # Salt: test.nop other")
 	text = strings.ReplaceAll(text, "  ops:\n    group.present:\n      gid: 700\n", "") // before what requires it
-	return withoutNotes(strings.TrimPrefix(text, "states:\n")), r.Refused
+	return strings.TrimPrefix(text, "states:\n"), r.Refused
 }
 
 // withoutNotes returns a settings file without its notes, which TestArgumentsThatAreLeftOutHaveANote reads.
@@ -50,7 +51,7 @@ type line struct{ function, name, args, want string }
 func TestEachFunction(t *testing.T) {
 	t.Parallel()
 	tested := map[string]bool{}
-	for _, c := range slices.Concat(lines, programLines) {
+	for _, c := range slices.Concat(lines, programLines, exactLines) {
 		tested[c.function] = true
 		got, refused := convertOne(t, c.function, c.name, c.args)
 		if len(refused) > 0 {
@@ -133,6 +134,7 @@ var lines = []line{
         hello
 `},
 	{"file.managed", "/f", `"mode": 640`, `
+  # note: a file that is there keeps its owner and mode: Salt sets them, though it leaves the content
   id:
     file.managed:
       path: /f
@@ -195,6 +197,7 @@ var lines = []line{
       follow: true
 `},
 	{"file.blockreplace", "/etc/f", `"marker_start": "# a", "marker_end": "# b", "content": "x", "append_if_not_found": true, "show_changes": true`, `
+  # note: a marker is a whole line: Salt takes any line that has it, so write such a line into begin or end
   id:
     file.block:
       path: /etc/f
@@ -204,6 +207,8 @@ var lines = []line{
       end: '# b'
 `},
 	{"file.blockreplace", "/etc/f", `"source": "salt://a/b", "prepend_if_not_found": false, "append_newline": false`, `
+  # note: a marker is a whole line: Salt takes any line that has it, so write such a line into begin or end
+  # note: a block that is missing is added at the end of the file; Salt fails without append_if_not_found
   id:
     file.block:
       path: /etc/f
@@ -213,6 +218,7 @@ var lines = []line{
       end: '#-- end managed zone --'
 `},
 	{"file.blockreplace", "/etc/f", `"content": "x\n", "append_newline": true, "append_if_not_found": true`, `
+  # note: a marker is a whole line: Salt takes any line that has it, so write such a line into begin or end
   id:
     file.block:
       path: /etc/f
@@ -223,6 +229,7 @@ var lines = []line{
       end: '#-- end managed zone --'
 `},
 	{"module.run", "service.restart", `"m_name": "nginx"`, `
+  # note: the command runs each time, and a test cannot tell what it may bring; onlyif, unless or creates says when it is needed
   id:
     cmd.run:
       argv:
@@ -241,6 +248,7 @@ var lines = []line{
       - ops
 `},
 	{"module.run", "cmd.run", `"cmd": "update-grub"`, `
+  # note: the command runs each time, and a test cannot tell what it may bring; onlyif, unless or creates says when it is needed
   id:
     cmd.run:
       command: update-grub
@@ -265,6 +273,7 @@ var lines = []line{
       clean: true
 `},
 	{"file.symlink", "/l", `"target": "/t", "force": true, "user": "root"`, `
+  # note: argument force: a directory in the place of the link is an error, where Salt removes it
   id:
     file.symlink:
       path: /l
@@ -277,6 +286,7 @@ var lines = []line{
       path: /etc/f
 `},
 	{"file.touch", "/f", "", `
+  # note: the file is made if it is missing: Salt sets its time in each run, which is a change for what watches it
   id:
     file.managed:
       path: /f
@@ -290,6 +300,7 @@ var lines = []line{
       creates: /f
 `},
 	{"file.append", "/f", `"text": ["one", "two\nthree\n"]`, `
+  # note: a text of several lines: each is added where it is missing, but for empty ones; Salt adds all of them unless the file has the whole text
   id:
     file.line:
       path: /f
@@ -315,14 +326,14 @@ var lines = []line{
     file.line:
       path: /f
       line: Port 22
-      match: ^\s*Port\s+
+      match: ^[ \t]*Port[ \t]+
 `},
 	{"file.keyvalue", "/f", `"key": "a.b", "value": "c", "uncomment": "#"`, `
   id:
-    file.line:
+    file.replace:
       path: /f
-      line: a.b=c
-      match: ^\s*(#\s*)?a\.b\s*=
+      pattern: \A((?s:.*?))^[ \t]*(?:#[ \t]*)?a\.b[ \t]*=.*$
+      repl: ${1}a.b=c
 `},
 	{"file.managed", "/f", `"source": "https://e.org/x", "source_hash": "sha256=0123456789abcdef0123456789abcdef0123456789abcdef0123456789ABCDEF", "mode": 644`, `
   id:
@@ -333,6 +344,7 @@ var lines = []line{
       mode: "0644"
 `},
 	{"archive.extracted", "/opt/x", `"source": ["https://e.org/x.tar.gz"], "source_hash": "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", "options": "--strip-components=1", "user": "root", "enforce_toplevel": false`, `
+  # note: what is in the archive is written in the first run, and again where it was changed: Salt extracts only what is missing, unless overwrite is true
   id:
     archive.extracted:
       path: /opt/x
@@ -340,32 +352,33 @@ var lines = []line{
       sha256: 0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef
       strip: 1
       user: root
+      makedirs: true
 `},
 	{"ini.options_present", "/f", `"separator": " ", "sections": {"Port": 22, "Host": "a"}`, `
   id:
     file.line:
       path: /f
       line: Host a
-      match: ^\s*Host\s+
+      match: ^[ \t]*Host[ \t]+
   id.2:
     file.line:
       path: /f
       line: Port 22
-      match: ^\s*Port\s+
+      match: ^[ \t]*Port[ \t]+
 `},
 	{"ini.options_present", "/f", `"sections": {"a.b": true}`, `
   id:
     file.line:
       path: /f
       line: a.b = True
-      match: ^\s*a\.b\s*=
+      match: ^[ \t]*a\.b[ \t]*=
 `},
 	{"ini.options_present", "/f", `"sections": {"a": "b"}, "separator": ":", "no_spaces": true, "strict": false`, `
   id:
     file.line:
       path: /f
       line: a:b
-      match: '^\s*a\s*:'
+      match: '^[ \t]*a[ \t]*:'
 `},
 	{"file.comment", "/f", `"regex": "^bind 127"`, `
   id:
@@ -378,7 +391,7 @@ var lines = []line{
   id:
     file.replace:
       path: /f
-      pattern: ^;\s*(bind 127.*)$
+      pattern: ^;([ \t]*bind 127.*)$
       repl: ${1}
 `},
 	{"pkg.installed", "nginx", `"version": "1.2-3", "refresh": true`, `
@@ -386,6 +399,7 @@ var lines = []line{
     pkg.installed:
       name: nginx
       version: 1.2-3
+      refresh: true
 `},
 	{"pkg.installed", "all", `"pkgs": ["b", "a", {"c": "1.0"}]`, `
   id:
@@ -416,6 +430,7 @@ var lines = []line{
       purge: true
 `},
 	{"pkgrepo.managed", "deb [signed-by=/k.gpg] http://e.org/d bookworm main contrib", `"file": "/etc/apt/sources.list.d/e.list", "key_url": "salt://a/b"`, `
+  # note: a repository gets a file .sources of its own: remove its line from /etc/apt/sources.list.d/e.list
   id:
     pkgrepo.managed:
       file: e
@@ -429,6 +444,8 @@ var lines = []line{
       key: files/a/b
 `},
 	{"pkgrepo.absent", "deb http://e.org/d bookworm main", `"file": "/etc/apt/sources.list.d/e.list", "humanname": "e", "keyid": "AB"`, `
+  # note: argument keyid: the key stays on the host, where Salt removes it
+  # note: the whole file /etc/apt/sources.list.d/e.list is removed, where Salt removes the line of the repository
   id:
     file.absent:
       path: /etc/apt/sources.list.d/e.list
@@ -465,9 +482,14 @@ var lines = []line{
 `},
 	{"service.masked", "nginx", "", `
   id:
-    service.dead:
-      name: nginx
-      mask: true
+    cmd.run:
+      argv:
+        - systemctl
+        - mask
+        - --
+        - nginx
+    unless:
+      - test "$(systemctl is-enabled -- nginx 2>/dev/null)" = masked
 `},
 	{"cmd.run", "make", `"cwd": "/src", "runas": "app", "env": [{"A": 1}, {"B": "c"}], "creates": "/src/out", "timeout": 90`, `
   id:
@@ -511,12 +533,12 @@ var lines = []line{
         - -c
         - make
     onlyif:
-      - test -e /a
+      - /bin/bash -c 'test -e /a'
     require:
       - ops
     unless:
-      - test -e /b
-      - test -e /c
+      - /bin/bash -c 'test -e /b'
+      - /bin/bash -c 'test -e /c'
 `},
 	{"cmd.wait", "make", `"watch": [{"group": "ops"}]`, `
   id:
@@ -526,6 +548,7 @@ var lines = []line{
       - ops
 `},
 	{"cron.present", "/bin/job", `"user": "app", "minute": 5, "hour": "*/2", "identifier": "my job"`, `
+  # note: Salt's line stays in the crontab of app, and its job would run twice: remove it
   id:
     cron.present:
       name: my-job
@@ -534,12 +557,17 @@ var lines = []line{
       cron: 5 */2 * * *
 `},
 	{"cron.present", "/bin/job", `"special": "@daily"`, `
+  # note: Salt's line stays in the crontab of root, and its job would run twice: remove it
   id:
     cron.present:
       command: /bin/job
       cron: '@daily'
 `},
 	{"user.present", "bob", `"uid": 700, "gid": 700, "groups": ["adm"], "home": "/home/bob", "shell": "/bin/sh", "fullname": "Bob", "createhome": false`, `
+  # note: a user keeps its groups that the state does not name: Salt removes them, unless remove_groups is false
+  # note: a user with another uid gets this one: Salt fails, unless allow_uid_change is true
+  # note: a user with another gid gets this one: Salt fails, unless allow_gid_change is true
+  # note: argument fullname becomes the whole comment of the user: Salt leaves its room and its phones
   id:
     user.present:
       name: bob
@@ -558,6 +586,7 @@ var lines = []line{
       name: bob
       group: bob
       system: true
+      create_home: true
 `},
 	{"user.absent", "bob", `"purge": true`, `
   id:
@@ -592,6 +621,7 @@ var lines = []line{
         - ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHPZs9yCFhZwcVl2OjlYQoFLnuNZYlHuKWEpVSrEZXvS x
 `},
 	{"host.present", "db", `"ip": "10.0.0.1"`, `
+  # note: another address that has the name loses it: Salt keeps it, unless clean is true
   id:
     host.present:
       name: db
@@ -606,10 +636,10 @@ var lines = []line{
 `},
 	{"file.line", "/f", `"mode": "replace", "content": "Port 22", "match": "^Port", "indent": true`, `
   id:
-    file.line:
+    file.replace:
       path: /f
-      line: Port 22
-      match: ^Port
+      pattern: ^([ \t]*).*(?:^Port).*$
+      repl: ${1}Port 22
 `},
 	{"file.line", "/f", `"mode": "delete", "match": "^Port"`, `
   id:
@@ -619,6 +649,8 @@ var lines = []line{
       absent: true
 `},
 	{"file.line", "/f", `"mode": "insert", "content": "x", "location": "end"`, `
+  # note: Salt gives the line the indentation of the one beside it, unless indent is false; write it into line
+  # note: a file that is missing is made: Salt fails, unless create is true
   id:
     file.line:
       path: /f
@@ -656,11 +688,13 @@ var lines = []line{
       value: "10"
 `},
 	{"timezone.system", "Europe/Berlin", `"utc": true`, `
+  # note: the clock of the hardware stays as it is: Salt has it in UTC
   id:
     timezone.system:
       name: Europe/Berlin
 `},
 	{"mount.mounted", "/data", `"device": "/dev/sdb1", "fstype": "ext4", "opts": ["noatime", "nofail"], "pass_num": 2, "mkmnt": true`, `
+  # note: what is mounted with other options or from another device stays until the next boot: Salt mounts it again
   id:
     mount.mounted:
       name: /data
@@ -702,6 +736,7 @@ var lines = []line{
       diff: false
 `},
 	{"user.present", "bob", `"groups": ["bob", "adm"]`, `
+  # note: a user keeps its groups that the state does not name: Salt removes them, unless remove_groups is false
   id:
     user.present:
       name: bob
@@ -709,6 +744,8 @@ var lines = []line{
         - adm
 `},
 	{"user.present", "bob", `"groups": ["ops", "bob"], "gid": "ops"`, `
+  # note: a user keeps its groups that the state does not name: Salt removes them, unless remove_groups is false
+  # note: a user with another gid gets this one: Salt fails, unless allow_gid_change is true
   id:
     user.present:
       name: bob
@@ -717,6 +754,7 @@ var lines = []line{
         - bob
 `},
 	{"user.present", "bob", `"groups": "bob", "gid_from_name": true`, `
+  # note: a user keeps its groups that the state does not name: Salt removes them, unless remove_groups is false
   id:
     user.present:
       name: bob
@@ -728,6 +766,8 @@ var lines = []line{
       name: bob
 `},
 	{"cmd.run", "true", `"stateful": true`, `
+  # note: stateful: Salt reads the last line of the output, and changed_if its first 8 KiB
+  # note: the command runs each time, and a test cannot tell what it may bring; onlyif, unless or creates says when it is needed
   id:
     cmd.run:
       command: "true"
@@ -735,6 +775,7 @@ var lines = []line{
         output: (?i)\bchanged["']?\s*[=:]\s*["']?(true|yes|1)\b
 `},
 	{"cmd.run", "true", `"stateful": false`, `
+  # note: the command runs each time, and a test cannot tell what it may bring; onlyif, unless or creates says when it is needed
   id:
     cmd.run:
       command: "true"
@@ -753,6 +794,7 @@ var lines = []line{
       interval: 10s
 `},
 	{"cmd.run", "true", `"retry": {"attempts": "5", "interval": "7"}`, `
+  # note: the command runs each time, and a test cannot tell what it may bring; onlyif, unless or creates says when it is needed
   id:
     cmd.run:
       command: "true"

@@ -34,10 +34,15 @@ func keys(c *conversion) error {
 	}
 	line := c.Name
 	if !strings.Contains(line, " ") {
-		line = strings.TrimSpace(cmp.Or(kind, "ssh-rsa") + " " + line + " " + comment)
+		line = strings.TrimSpace(cmp.Or(keyKinds[kind], kind, "ssh-rsa") + " " + line + " " + comment)
 	}
 	c.args["keys"] = []string{options + line}
 	return nil
+}
+
+// keyKinds are the short names that Salt has for types of keys.
+var keyKinds = map[string]string{
+	"rsa": "ssh-rsa", "dsa": "ssh-dss", "ed25519": "ssh-ed25519", "ecdsa": "ecdsa-sha2-nistp256",
 }
 
 // keyOptions returns the argument options as it is before a key: with a blank at its end, or empty.
@@ -77,9 +82,6 @@ func (c *conversion) keysOf(source any) error {
 	if len(lines) == 0 {
 		return refuse("argument source: a file without keys")
 	}
-	for _, name := range []string{"enc", "comment", "source_hash"} {
-		delete(c.left, name)
-	}
 	c.args["keys"] = lines
 	return nil
 }
@@ -111,7 +113,8 @@ func options(c *conversion) error {
 			return refuse("argument sections: options below the name of a section")
 		}
 		all = append(all, map[string]any{
-			"path": c.Name, "line": name + separator + plain(sections[name]), "match": optionPattern(name, separator),
+			"path": c.Name, "line": name + separator + plain(sections[name]),
+			"match": `^[ \t]*` + optionPattern(name, separator),
 		})
 	}
 	maps.Copy(c.args, all[0])
@@ -119,11 +122,11 @@ func options(c *conversion) error {
 	return nil
 }
 
-// optionPattern returns the regular expression of the line of an option.
+// optionPattern returns the regular expression of the line of an option, after its indentation.
 func optionPattern(name, separator string) string {
 	word := strings.TrimSpace(separator)
 	if word == "" {
-		return `^\s*` + regexp.QuoteMeta(name) + `\s+`
+		return regexp.QuoteMeta(name) + `[ \t]+`
 	}
-	return `^\s*` + regexp.QuoteMeta(name) + `\s*` + regexp.QuoteMeta(word)
+	return regexp.QuoteMeta(name) + `[ \t]*` + regexp.QuoteMeta(word)
 }

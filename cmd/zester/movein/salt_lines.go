@@ -1,48 +1,90 @@
 package movein
 
 import (
+	"cmp"
 	"path"
+	"regexp"
 	"slices"
+	"strings"
 )
 
-// oneLine reads file.line of Salt. What it takes for a part of a line or for a regular expression is one here.
+// oneLine reads file.line of Salt.
 func oneLine(c *conversion) error {
+	names := []string{"mode", "content", "match", "after", "before", "location"}
+	values, err := c.takeTexts(names...)
+	if err != nil {
+		return err
+	}
+	if err := cmp.Or(c.noteDiff(), c.ifThere("quiet")); err != nil {
+		return err
+	}
+	indents, err := c.takeBool("indent", true)
+	if err != nil {
+		return err
+	}
 	given := map[string]string{}
-	for _, name := range []string{"mode", "content", "match", "after", "before", "location"} {
-		text, err := c.takeText(name)
-		if err != nil {
-			return err
-		}
-		given[name] = text
-	}
-	for _, name := range []string{"indent", "show_changes", "quiet", "create"} {
-		delete(c.left, name)
-	}
-	set := func(here, salt string) {
-		if given[salt] != "" {
-			c.args[here] = given[salt]
+	for i, name := range names {
+		given[name] = values[i]
+		if name == "match" || name == "after" || name == "before" {
+			given[name] = patternOf(values[i])
 		}
 	}
+
 	hasPlace := (given["after"] == "") != (given["before"] == "")
 	switch mode := given["mode"]; {
 	case (mode == "ensure" || mode == "insert") && (hasPlace || mode == "insert" && given["location"] == "end"):
-		set("line", "content")
-		set("after", "after")
-		set("before", "before")
+		c.args["line"] = given["content"]
+		for _, place := range []string{"after", "before"} {
+			if given[place] != "" {
+				c.args[place] = given[place]
+			}
+		}
+		c.notePlace(given, indents)
 	case mode == "replace" && given["match"] != "":
-		set("line", "content")
-		set("match", "match")
-		c.note("Salt keeps the indentation of a line that it replaces; write it into line")
+		c.lineReplaced(given, indents)
 	case mode == "delete":
 		c.args["absent"] = true
-		set("match", "match")
-		if given["match"] == "" {
-			set("match", "content")
-		}
+		c.args["match"] = cmp.Or(given["match"], patternOf(given["content"]))
 	default:
 		return refuse("argument mode: %s with these other arguments", mode)
 	}
 	return nil
+}
+
+// patternOf returns a regular expression for what Salt takes for one or for a part of a line.
+func patternOf(text string) string {
+	isExpression := strings.HasPrefix(text, "^") || strings.HasSuffix(text, "$")
+	if re, err := regexp.Compile(text); isExpression || err != nil || re.MatchString(text) {
+		return text
+	}
+	return "(?:" + text + ")|" + regexp.QuoteMeta(text)
+}
+
+// notePlace notes what Salt does with the beginning of a new line, and with a file that is missing.
+func (c *conversion) notePlace(given map[string]string, indents bool) {
+	if indents && !beginsLine.MatchString(given["after"]+given["before"]) {
+		c.note("Salt gives the line the indentation of the one beside it, unless indent is false; write it into line")
+	}
+	if given["location"] == "end" && c.left["create"] != true {
+		c.note("a file that is missing is made: Salt fails, unless create is true")
+	}
+}
+
+// beginsLine matches an expression of lines that have no indentation.
+var beginsLine = regexp.MustCompile(`^\^[A-Za-z0-9#]`)
+
+// lineReplaced has each line that matches replaced, and none added. Salt keeps the indentation.
+func (c *conversion) lineReplaced(given map[string]string, indents bool) {
+	c.function = "file.replace"
+	line := strings.ReplaceAll(given["content"], "$", "$$")
+	c.args["pattern"], c.args["repl"] = "^.*(?:"+given["match"]+").*$", line
+	if indents {
+		c.args["pattern"] = "^([ \\t]*).*(?:" + given["match"] + ").*$"
+		c.args["repl"] = "${1}" + strings.TrimLeft(line, " \t")
+	}
+	if indents && strings.HasPrefix(given["match"], "^") && !beginsLine.MatchString(given["match"]) {
+		c.note("Salt keeps the indentation of a line that it replaces; write it into repl")
+	}
 }
 
 // pip reads the packages of a virtual environment, which pip.installed makes here.

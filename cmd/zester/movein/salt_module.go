@@ -60,7 +60,7 @@ func (c *conversion) call() (name string, args []string, err error) {
 			}
 			name = key
 			given = append(given, value)
-			delete(c.left, key)
+			c.take(key)
 		}
 	}
 	for _, key := range []string{"m_name", "args", "kwargs", "func", "cmd"} {
@@ -112,6 +112,8 @@ func blockReplaced(c *conversion) error {
 			return err
 		}
 		content += string(text)
+	} else if c.left["template"] != nil && mayBeTemplate(content) {
+		return refuse("argument template: a block from a template")
 	}
 	parts, err := c.accumulatedBy()
 	if err != nil {
@@ -120,16 +122,18 @@ func blockReplaced(c *conversion) error {
 	if content != "" {
 		parts = append([]string{content}, parts...)
 	}
-	for _, name := range []string{"show_changes", "source_hash"} {
-		delete(c.left, name)
+	if err := c.noteDiff(); err != nil {
+		return err
 	}
+	c.note("a marker is a whole line: Salt takes any line that has it, so write such a line into begin or end")
 	return c.endOfBlock(strings.Join(parts, "\n"))
 }
 
 // endOfBlock reads how the block ends, and where a missing one is made.
 func (c *conversion) endOfBlock(content string) error {
 	ends := content == "" || strings.HasSuffix(content, "\n")
-	switch newline, isBool := c.left["append_newline"].(bool); {
+	value, _ := c.take("append_newline")
+	switch newline, isBool := value.(bool); {
 	case !isBool && !ends, newline && !ends:
 		content += "\n"
 	case newline:
@@ -137,7 +141,6 @@ func (c *conversion) endOfBlock(content string) error {
 	case isBool && !ends:
 		return refuse("argument append_newline: false, and the content has no end of a line")
 	}
-	delete(c.left, "append_newline")
 	c.args["content"] = content
 	appends, err := c.takeBool("append_if_not_found", false)
 	if err != nil {
@@ -145,9 +148,6 @@ func (c *conversion) endOfBlock(content string) error {
 	}
 	if !appends && c.left["prepend_if_not_found"] != true {
 		c.note("a block that is missing is added at the end of the file; Salt fails without append_if_not_found")
-	}
-	if c.left["prepend_if_not_found"] == false {
-		delete(c.left, "prepend_if_not_found")
 	}
 	return nil
 }

@@ -14,6 +14,8 @@ func TestArgumentsThatAreLeftOutHaveANote(t *testing.T) {
 		groups = "a user keeps its groups that the state does not name: Salt removes them, unless remove_groups is false"
 		depth  = "argument depth is left out: the clone has the whole history"
 		branch = "argument branch is left out: the clone has the revision checked out, on no branch"
+		reset  = "a revision that does not follow from the one of the clone is checked out: Salt fails, unless force_reset is true"
+		lines  = "a text of several lines: each is added where it is missing, but for empty ones; Salt adds all of them unless the file has the whole text"
 		mode   = "argument file_mode is left out: without mode in recurse it changes nothing in Salt either"
 	)
 	for _, c := range []struct{ args, note string }{
@@ -22,12 +24,12 @@ func TestArgumentsThatAreLeftOutHaveANote(t *testing.T) {
 		{`"state": "user", "fun": "present", "name": "bob", "groups": ["adm"]`, groups},
 		{`"state": "user", "fun": "present", "name": "bob", "groups": ["adm"], "remove_groups": true`, groups},
 		{`"state": "user", "fun": "present", "name": "bob", "groups": ["adm"], "remove_groups": false`, ""},
-		{`"state": "user", "fun": "present", "name": "bob", "groups": [], "remove_groups": true`, ""},
+		{`"state": "user", "fun": "present", "name": "bob", "groups": [], "remove_groups": true`, groups},
 		{`"state": "user", "fun": "present", "name": "bob", "enforce_password": false`, ""},
 		{`"state": "user", "fun": "present", "name": "bob", "enforce_password": true, "password": "!"`, ""},
-		{`"state": "git", "fun": "latest", "name": "https://e.org/a.git", "target": "/srv/a", "depth": 1`, depth},
-		{`"state": "git", "fun": "latest", "name": "https://e.org/a.git", "target": "/srv/a", "branch": "live"`, branch},
-		{`"state": "git", "fun": "latest", "name": "https://e.org/a.git", "target": "/srv/a", "force_fetch": true`, ""},
+		{`"state": "git", "fun": "latest", "name": "https://e.org/a.git", "target": "/srv/a", "force_reset": true, "depth": 1`, depth},
+		{`"state": "git", "fun": "latest", "name": "https://e.org/a.git", "target": "/srv/a", "force_reset": true, "branch": "live"`, branch},
+		{`"state": "git", "fun": "latest", "name": "https://e.org/a.git", "target": "/srv/a", "force_fetch": true`, reset},
 		{`"state": "file", "fun": "directory", "name": "/srv/a", "file_mode": "0640", "dir_mode": "0750"`, mode},
 		{`"state": "file", "fun": "directory", "name": "/srv/a/b", "file_mode": 644, "recurse": ["user"], "user": "bob"`, mode},
 		{`"state": "file", "fun": "directory", "name": "/srv/a/b", "file_mode": 640, "dir_mode": 750, "recurse": ["mode"]`, ""},
@@ -36,8 +38,8 @@ func TestArgumentsThatAreLeftOutHaveANote(t *testing.T) {
 		{`"state": "pkg", "fun": "installed", "name": "git", "install_recommends": false`, "argument install_recommends: False is left out, it has no counterpart"},
 		{`"state": "pkg", "fun": "installed", "name": "git", "install_recommends": true, "only_upgrade": false`, ""},
 		{`"state": "pkg", "fun": "installed", "name": "git", "only_upgrade": true`, "argument only_upgrade: True is left out, it has no counterpart"},
-		{`"state": "git", "fun": "latest", "name": "https://e.org/a.git", "target": "/srv/a", "force_clone": true`, "argument force_clone: True is left out, it has no counterpart"},
-		{`"state": "git", "fun": "latest", "name": "https://e.org/a.git", "target": "/srv/a", "force_clone": false`, ""},
+		{`"state": "git", "fun": "latest", "name": "https://e.org/a.git", "target": "/srv/a", "force_reset": true, "force_clone": true`, "argument force_clone: True is left out, it has no counterpart"},
+		{`"state": "git", "fun": "latest", "name": "https://e.org/a.git", "target": "/srv/a", "force_reset": true, "force_clone": false`, ""},
 		{`"state": "service", "fun": "running", "name": "x", "sig": "xd"`, "argument sig: xd is left out, it has no counterpart"},
 		{`"state": "file", "fun": "absent", "name": "/srv/a/b", "retry": {"attempts": "30", "interval": "7"}`, "argument retry: 10 attempts instead of 30"},
 		{`"state": "file", "fun": "absent", "name": "/srv/a/b", "retry": {"attempts": 10, "splay": 0}`, ""},
@@ -54,7 +56,7 @@ func TestArgumentsThatAreLeftOutHaveANote(t *testing.T) {
 		{`"state": "cron", "fun": "absent", "name": "a", "user": "app"`, "a line of Salt in the crontab of app stays: remove it"},
 		{`"state": "iptables", "fun": "chain_present", "name": "A", "save": true`, "argument save is left out: netfilter-persistent save keeps rules over a boot"},
 		{`"state": "iptables", "fun": "chain_present", "name": "A", "save": false`, ""},
-		{`"state": "file", "fun": "append", "name": "/srv/a", "text": "` + strings.Repeat(`a\n`, 50) + `"`, ""},
+		{`"state": "file", "fun": "append", "name": "/srv/a", "text": "` + strings.Repeat(`a\n`, 50) + `"`, lines},
 		{`"state": "virtualenv", "fun": "managed", "name": "/srv/a/v", "pip_pkgs": ["a"], "python": "/opt/bin/python3.9"`, "argument python: /opt/bin/python3.9 is left out: pip.installed makes the environment with python3"},
 		{`"state": "virtualenv", "fun": "managed", "name": "/srv/a/v", "pip_pkgs": ["a"], "python": "/usr/bin/python3"`, ""},
 		{`"state": "cmd", "fun": "run", "name": "a | b", "creates": "/a", "python_shell": true`, ""},
@@ -79,10 +81,21 @@ func TestWhatWouldDoSomethingElseIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ args, reason string }{
 		{`"state": "ssh_auth", "fun": "present", "name": "ssh-rsa AAAA", "user": "bob", "config": "/etc/keys/%u"`, "argument config: another file than .ssh/authorized_keys"},
-		{`"state": "user", "fun": "present", "name": "bob", "password": "secret", "hash_password": true`, "argument hash_password: True"},
+		{`"state": "user", "fun": "present", "name": "bob", "password": "secret", "hash_password": true`, "argument hash_password"},
 		{`"state": "git", "fun": "latest", "name": "https://ci:topsecret@e.org/a.git", "target": "/srv/a"`, "a password in the URL, which people see: give the user of the clone a key of ssh"},
-		{`"state": "mount", "fun": "mounted", "name": "/srv", "device": "/dev/sdb1", "fstype": "ext4", "mount": false`, "argument mount: False"},
+		{`"state": "mount", "fun": "mounted", "name": "/srv", "device": "/dev/sdb1", "fstype": "ext4", "mount": false`, "argument mount"},
 		{`"state": "file", "fun": "absent", "name": "/srv/a/b", "retry": {"until": false}`, "argument retry: until"},
+		{`"state": "file", "fun": "absent", "name": "/srv/a/b", "retry": [{"attempts": 5}]`, "argument retry: a value of another form"},
+		{`"state": "file", "fun": "absent", "name": "/srv/a/b", "timeout": 5`, "argument timeout"},
+		{`"state": "file", "fun": "managed", "name": "/a/b", "contents": "a", "replace": "no"`, "argument replace: a value of another form"},
+		{`"state": "file", "fun": "managed", "name": "/a/b", "contents": []`, "argument contents: a value of another form"},
+		{`"state": "file", "fun": "managed", "name": "/a/b", "contents": "{% if a %}{% endif %}", "template": "jinja"`, "argument contents: a template"},
+		{`"state": "file", "fun": "blockreplace", "name": "/a/b", "content": "{{ a }}", "template": "jinja"`, "argument template: a block from a template"},
+		{`"state": "cron", "fun": "present", "name": "date +%F"`, `a % in the command, after which cron takes the text as its input: write \% for the character`},
+		{`"state": "cron", "fun": "present", "name": "% a"`, `a % in the command, after which cron takes the text as its input: write \% for the character`},
+		{`"state": "pkg", "fun": "installed", "name": "a", "pkgs": [{"b": "latest"}]`, "argument pkgs: a package in its latest version: give it as pkg.latest"},
+		{`"state": "pkgrepo", "fun": "managed", "name": "deb [arch=amd64 trusted=yes] http://e.org x main"`, "a repository with options"},
+		{`"state": "pkgrepo", "fun": "managed", "name": "deb http://e.org x main", "dist": "y"`, "argument dist: another suite than the line of the repository has"},
 		{`"state": "file", "fun": "keyvalue", "name": "/a", "key": "k", "value": "v", "search_only": true`, "argument search_only: true, which changes nothing"},
 		{`"state": "file", "fun": "replace", "name": "/a", "pattern": "a", "repl": "\\d"`, `argument repl: \d, which only Python reads`},
 		{`"state": "cmd", "fun": "run", "name": "a; b", "python_shell": false`, "argument python_shell: false, and a command with characters that a shell reads: give it as argv"},
@@ -108,7 +121,7 @@ func TestRequisitesOfOthers(t *testing.T) {
 	}
 	text := withoutNotes(string(r.Files["settings/s.yaml"]))
 	for _, want := range []string{
-		"  a:\n    cmd.run: {}\n  b:\n    cmd.run: {}\n    require:\n      - a\n  c:\n    cmd.run: {}\n    require:\n      - b\n      - a\n",
+		"  b:\n    cmd.run: {}\n    require:\n      - a\n", "  c:\n    cmd.run: {}\n    require:\n      - b\n      - a\n",
 		"# not converted: argument watch_in\n",
 		"# not converted: requisite require_any\n",
 	} {

@@ -56,7 +56,7 @@ func gem(c *conversion) error {
 	if err != nil {
 		return err
 	}
-	argv, test := []string{"gem", "install", c.Name}, []string{"gem", "list", "-i", "^" + c.Name + "$"}
+	argv, test := []string{"gem", "install", "--no-document", c.Name}, []string{"gem", "list", "-i", "^" + c.Name + "$"}
 	if version != "" {
 		argv, test = append(argv, "-v", version), append(test, "-v", version)
 	}
@@ -74,9 +74,13 @@ func kernelModule(c *conversion) error {
 	if !persists {
 		return c.runs(loaded, "modprobe", c.Name)
 	}
-	listed := "grep -Fqx " + name + " /etc/modules"
+	file := "/etc/modules-load.d/salt_managed.conf"
+	if c.host.Grains != nil && c.host.Grains["systemd"] == nil {
+		file = "/etc/modules"
+	}
+	listed := "grep -Fqsx " + name + " " + file
 	return c.runs(loaded+" && "+listed, "/bin/sh", "-c",
-		"modprobe "+name+" && { "+listed+" || echo "+name+" >> /etc/modules; }")
+		"modprobe "+name+" && { "+listed+" || echo "+name+" >> "+file+"; }")
 }
 
 // boolean sets a boolean of SELinux.
@@ -163,10 +167,9 @@ func firewall(c *conversion) error {
 	if table == "" {
 		table = "filter"
 	}
-	if c.left["save"] != false && c.left["save"] != nil {
+	if saves, _ := c.take("save"); saves != false && saves != nil {
 		c.note("argument save is left out: netfilter-persistent save keeps rules over a boot")
 	}
-	delete(c.left, "save")
 	tool := []string{program, "-w", "-t", table}
 	with := func(args ...string) []string { return slices.Concat(tool, args) }
 	switch c.Fun {

@@ -86,11 +86,13 @@ var programLines = []line{
       creates: /srv/done
 `},
 	{"cmd.script", "run.sh --fast  now", `"source": "salt://run.sh"`, `
+  # note: the command runs each time, and a test cannot tell what it may bring; onlyif, unless or creates says when it is needed
   id:
     cmd.run:
       argv: [/bin/bash, -e, -c, "#!/bin/bash -e\necho one\n", script, --fast, now]
 `},
 	{"cmd.script", "run.sh one", `"source": "salt://run.sh", "args": "two\n"`, `
+  # note: the command runs each time, and a test cannot tell what it may bring; onlyif, unless or creates says when it is needed
   id:
     cmd.run:
       argv: [/bin/bash, -e, -c, "#!/bin/bash -e\necho one\n", script, two]
@@ -98,9 +100,14 @@ var programLines = []line{
 	{"cmd.script", "salt://a/b", `"shell": "/bin/dash", "unless": "test -e /x"`, `
   id:
     cmd.run:
-      argv: [/bin/dash, -c, "b\n", script]
+      argv:
+        - /bin/dash
+        - -c
+        - |
+          b
+        - script
     unless:
-      - test -e /x
+      - /bin/dash -c 'test -e /x'
 `},
 	{"cmd.wait_script", "setup", `"source": "salt://run.py", "args": "x", "watch": [{"group": "ops"}]`, `
   id:
@@ -116,11 +123,13 @@ var programLines = []line{
       - ops
 `},
 	{"cmd.run", "make", `"umask": "027"`, `
+  # note: the command runs each time, and a test cannot tell what it may bring; onlyif, unless or creates says when it is needed
   id:
     cmd.run:
       command: umask 027; make
 `},
 	{"cron.absent", "/bin/job", `"user": "app", "identifier": "my job", "minute": 5`, `
+  # note: a line of Salt in the crontab of app stays: remove it
   id:
     cron.absent:
       name: my-job
@@ -135,13 +144,13 @@ var programLines = []line{
 	{"file.copy", "/etc/b c", `"source": "/etc/a", "makedirs": true, "preserve": true, "user": "app", "group": "ops", "mode": "0640"`, `
   id:
     cmd.run:
-      command: mkdir -p -- '/etc' && cp -a -- '/etc/a' '/etc/b c' && chown 'app:ops' '/etc/b c' && chmod '0640' '/etc/b c'
+      command: mkdir -p -- '/etc' && cp -aH -- '/etc/a' '/etc/b c'
       creates: /etc/b c
 `},
 	{"file.copy", "/etc/b", `"source": "/etc/a", "force": false`, `
   id:
     cmd.run:
-      command: cp -r -- '/etc/a' '/etc/b'
+      command: cp -rH --preserve=mode -- '/etc/a' '/etc/b'
       creates: /etc/b
 `},
 	{"file.rename", "/etc/b", `"source": "/etc/a", "onlyif": "true"`, `
@@ -185,6 +194,7 @@ var programLines = []line{
       mode: "0640"
 `},
 	{"file.serialize", "/f", `"dataset": {"b": ["yes", "1", 1], "a": true}, "merge_if_exists": false`, `
+  # note: the text of a dataset may have other blanks than Salt's; --pushed keeps that text
   id:
     file.managed:
       path: /f
@@ -205,12 +215,19 @@ var programLines = []line{
 	{"gem.installed", "bundler", `"version": "2.1", "user": "app"`, `
   id:
     cmd.run:
-      argv: [gem, install, bundler, -v, "2.1"]
+      argv:
+        - gem
+        - install
+        - --no-document
+        - bundler
+        - -v
+        - "2.1"
       user: app
     unless:
       - runuser -u app -- sh -c 'gem list -i '\''^bundler$'\'' -v 2.1'
 `},
 	{"iptables.append", "ssh", `"table": "filter", "chain": "INPUT", "jump": "ACCEPT", "match": ["state", "tcp"], "connstate": "NEW", "dport": 22, "proto": "tcp", "source": "10.0.0.0/8", "save": true`, `
+  # note: argument save is left out: netfilter-persistent save keeps rules over a boot
   id:
     cmd.run:
       argv: [iptables, -w, -t, filter, -A, INPUT, -p, tcp, -m, tcp, -m, state, --state, NEW, -s, 10.0.0.0/8, --dport, "22", -j, ACCEPT]
@@ -255,9 +272,12 @@ var programLines = []line{
 	{"kmod.present", "loop", `"persist": true`, `
   id:
     cmd.run:
-      argv: [/bin/sh, -c, "modprobe loop && { grep -Fqx loop /etc/modules || echo loop >> /etc/modules; }"]
+      argv:
+        - /bin/sh
+        - -c
+        - modprobe loop && { grep -Fqsx loop /etc/modules-load.d/salt_managed.conf || echo loop >> /etc/modules-load.d/salt_managed.conf; }
     unless:
-      - test -d /sys/module/loop && grep -Fqx loop /etc/modules
+      - test -d /sys/module/loop && grep -Fqsx loop /etc/modules-load.d/salt_managed.conf
 `},
 	{"npm.installed", "pm2@5.3.0", "", `
   id:

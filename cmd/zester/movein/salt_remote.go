@@ -28,11 +28,8 @@ func (c *conversion) fromWeb(value any) (ok bool, err error) {
 
 // archive reads what is extracted.
 func archive(c *conversion) error {
-	for _, name := range []string{
-		"archive_format", "enforce_toplevel", "source_hash_update", "source_hash_name", "trim_output", "overwrite",
-	} {
-		delete(c.left, name)
-	}
+	c.note("what is in the archive is written in the first run, and again where it was changed: Salt extracts only " +
+		"what is missing, unless overwrite is true")
 	options, err := c.takeText("options")
 	if err != nil {
 		return err
@@ -50,7 +47,6 @@ func archive(c *conversion) error {
 	if isRemote, err := c.fromWeb(value); err != nil || isRemote {
 		return err
 	}
-	delete(c.left, "source_hash")
 	c.args["source"], err = c.copyFile(value)
 	return err
 }

@@ -1,8 +1,10 @@
 package movein
 
 import (
+	"cmp"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -14,12 +16,10 @@ func repository(c *conversion) error {
 	if m == nil {
 		return refuse("a repository that is not a line such as deb URI SUITE COMPONENT")
 	}
-	if options := strings.TrimSpace(m[1]); options != "" && !strings.HasPrefix(options, "[signed-by=") &&
-		!strings.HasPrefix(options, "[arch=") {
-		return refuse("a repository with options")
-	}
-	if strings.Contains(m[1], "arch=") {
-		c.note("the option arch of a repository is left out: APT reads it for all architectures of the host")
+	for option := range strings.FieldsSeq(strings.Trim(m[1], "[] \t")) {
+		if name, _, _ := strings.Cut(option, "="); name != "signed-by" && name != "arch" {
+			return refuse("a repository with options")
+		}
 	}
 	isDisabled, err := c.takeBool("disabled", false)
 	if err != nil {
@@ -38,15 +38,27 @@ func repository(c *conversion) error {
 	}
 	c.args["file"] = strings.Trim(notInNames.ReplaceAllString(strings.TrimSuffix(base, path.Ext(base)), "-"), "-.")
 	c.args["uris"], c.args["suites"] = []string{m[2]}, []string{m[3]}
-	if parts := strings.Fields(m[4]); len(parts) > 0 {
+	parts := strings.Fields(m[4])
+	given, err := c.takeTexts("dist", "comps", "architectures")
+	if err != nil {
+		return err
+	}
+	if given[0] != "" && given[0] != m[3] {
+		return refuse("argument dist: another suite than the line of the repository has")
+	}
+	for part := range strings.SplitSeq(given[1], ",") {
+		if part = strings.TrimSpace(part); part != "" && !slices.Contains(parts, part) {
+			parts = append(parts, part)
+		}
+	}
+	if len(parts) > 0 {
 		c.args["components"] = parts
 	}
-	for _, name := range []string{
-		"humanname", "refresh", "refresh_db", "clean_file", "aptkey", "dist", "comps", "architectures",
-	} {
-		delete(c.left, name)
+	if strings.Contains(m[1], "arch=") || given[2] != "" {
+		c.note("the option arch of a repository is left out: APT reads it for all architectures of the host")
 	}
-	c.note("a repository gets a file .sources of its own: remove " + file + " of Salt")
+	c.note("a repository gets a file .sources of its own: remove its line from " +
+		cmp.Or(file, "/etc/apt/sources.list"))
 	key, err := c.takeText("key_url")
 	if err != nil {
 		return err
@@ -96,10 +108,10 @@ func noRepository(c *conversion) error {
 		}
 	}
 	c.args["path"] = file
-	for _, name := range []string{
-		"humanname", "keyid", "keyserver", "key_url", "refresh", "refresh_db", "clean_file", "aptkey", "disabled",
-	} {
-		delete(c.left, name)
+	if key, err := c.takeText("keyid"); err != nil {
+		return err
+	} else if key != "" {
+		c.note("argument keyid: the key stays on the host, where Salt removes it")
 	}
 	c.note("the whole file " + file + " is removed, where Salt removes the line of the repository")
 	return nil

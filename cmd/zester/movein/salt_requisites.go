@@ -162,7 +162,8 @@ func (c *conversion) guards(fields map[string]any) error {
 	} else if hard {
 		fields["failhard"] = true
 	}
-	if limit, ok := c.take("timeout"); ok && c.State == "cmd" {
+	if limit := c.left["timeout"]; limit != nil && c.State == "cmd" {
+		c.take("timeout")
 		seconds, err := strconv.Atoi(plain(limit))
 		if err != nil {
 			return refuse("argument timeout: a value of another form")
@@ -174,7 +175,11 @@ func (c *conversion) guards(fields map[string]any) error {
 		return nil
 	}
 	attempts, interval := "2", "30"
-	if options, isMap := retry.(map[string]any); isMap {
+	options, isMap := retry.(map[string]any)
+	if !isMap && retry != true {
+		return refuse("argument retry: a value of another form")
+	}
+	if isMap {
 		if options["until"] == false {
 			return refuse("argument retry: until")
 		}

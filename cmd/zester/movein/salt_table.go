@@ -15,42 +15,31 @@ type argument struct {
 	kind kind
 }
 
-// everywhere are arguments of any function without an effect here.
-var everywhere = []string{
-	"order", "saltenv", "fire_event", "parallel", "reload_modules", "reload_grains", "reload_pillar", "aggregate",
-	"backup", "skip_verify", "keep_source", "encoding_errors",
-	"use", "use_in", // Salt has copied the arguments already
-}
-
 var owner = map[string]argument{
 	"user": {"user", asText}, "group": {"group", asText}, "makedirs": {"makedirs", asBool}, "mode": {"mode", asMode},
 }
 
 var packages = map[string]argument{
-	"version": {"version", asText}, "refresh": {"", dropped}, "cache_valid_time": {"", dropped},
-	"install_recommends": {"", unlessTrue}, "only_upgrade": {"", unlessFalse}, "hold": {"", unlessFalse},
+	"version": {"version", asText}, "install_recommends": {"", noted}, "only_upgrade": {"", noted}, "hold": {"", noted},
+	"skip_verify": {"", noted},
 }
 
 var units = map[string]argument{
-	"enable": {"enable", asBool}, "reload": {"reload", asBool}, "sig": {"", unlessFalse}, "unmask": {"unmask", asBool},
-	"init_delay": {"", noted},
-	"no_block":   {"", unlessFalse}, "full_restart": {"", unlessFalse}, "provider": {"", noted},
+	"enable": {"enable", asBool}, "reload": {"reload", asBool}, "sig": {"", noted}, "unmask": {"unmask", asBool},
+	"init_delay": {"", noted}, "no_block": {"", noted}, "full_restart": {"", noted}, "provider": {"", noted},
 }
 
 var commands = map[string]argument{
 	"cwd": {"cwd", asText}, "runas": {"user", asText}, "user": {"user", asText}, "env": {"env", asEnv},
-	"stdin": {"stdin", asText}, "creates": {"creates", asText}, "output_loglevel": {"", dropped},
-	"hide_output": {"", dropped}, "use_vt": {"", dropped},
+	"stdin": {"stdin", asText}, "creates": {"creates", asText}, "hide_output": {"", noted},
+	"use_vt": {"", noted},
 }
 
 var account = map[string]argument{
 	"uid": {"uid", asNumber}, "groups": {"groups", asList}, "home": {"home", asText}, "shell": {"shell", asText},
 	"fullname": {"comment", asText}, "password": {"password", asText}, "system": {"system", asBool},
-	"createhome":     {"create_home", asBool},
-	"empty_password": {"", unlessFalse},
-	"hash_password":  {"", onlyFalse}, "unique": {"", unlessTrue}, "usergroup": {"", unlessTrue},
-	"allow_uid_change": {"", dropped},
-	"allow_gid_change": {"", dropped},
+	"createhome": {"create_home", asBool}, "empty_password": {"", noted}, "unique": {"", noted},
+	"usergroup": {"", noted},
 }
 
 var sshKeys = map[string]argument{"user": {"user", asText}}
@@ -66,17 +55,17 @@ var rules = map[string]rule{
 	"file.recurse": {function: "file.recurse", main: "path", args: map[string]argument{
 		"user": {"user", asText}, "group": {"group", asText}, "file_mode": {"file_mode", asMode},
 		"dir_mode": {"dir_mode", asMode},
-		"clean":    {"clean", asBool}, "makedirs": {"", dropped},
+		"clean":    {"clean", asBool},
 	}, before: recurse},
 	"file.symlink": {function: "file.symlink", main: "path", args: map[string]argument{
 		"target": {"target", asText}, "makedirs": {"makedirs", asBool}, "force": {"force", asBool},
 	}, before: root},
 	"file.absent": {function: "file.absent", main: "path"},
 	"archive.extracted": {function: "archive.extracted", main: "path", args: map[string]argument{
-		"user": {"user", asText}, "group": {"group", asText}, "makedirs": {"makedirs", asBool},
-	}, before: archive},
-	"file.touch":          {function: "file.managed", main: "path", args: owner, fixed: onlyMade},
-	"file.exists":         {function: "cmd.run", before: exists, args: map[string]argument{"makedirs": {"", dropped}}},
+		"user": {"user", asText}, "group": {"group", asText},
+	}, before: archive, fixed: map[string]any{"makedirs": true}},
+	"file.touch":          {function: "file.managed", main: "path", args: owner, fixed: onlyMade, before: touched},
+	"file.exists":         {function: "cmd.run", before: exists},
 	"file.accumulated":    {before: accumulated},
 	"file.copy":           {function: "cmd.run", before: copied},
 	"file.prepend":        {function: "file.line", main: "path", before: prepended},
@@ -93,7 +82,7 @@ var rules = map[string]rule{
 	"module.run":          {function: "cmd.run", before: module},
 	"module.wait":         {function: "cmd.run", before: module},
 	"pkg.installed":       {function: "pkg.installed", main: "name", args: packages, before: names},
-	"pkg.latest":          {function: "pkg.latest", main: "name", args: packages, before: names},
+	"pkg.latest":          {function: "pkg.latest", main: "name", args: packages, before: newest},
 	"pkg.removed":         {function: "pkg.removed", main: "name", before: names},
 	"pkg.purged":          {function: "pkg.removed", main: "name", before: names, fixed: map[string]any{"purge": true}},
 	"pkgrepo.absent":      {function: "file.absent", before: noRepository},
@@ -102,13 +91,13 @@ var rules = map[string]rule{
 	"service.dead":        {function: "service.dead", main: "name", args: units},
 	"service.enabled":     {function: "service.enabled", main: "name", args: units},
 	"service.disabled":    {function: "service.disabled", main: "name", args: units},
-	"service.masked":      {function: "service.dead", main: "name", fixed: map[string]any{"mask": true}},
+	"service.masked":      {function: "cmd.run", before: masked},
 	"cmd.run":             {function: "cmd.run", main: "command", args: commands, before: command},
 	"cmd.wait":            {function: "cmd.run", main: "command", args: commands, before: command},
 	"cron.present":        {function: "cron.present", before: cronPresent},
 	"user.present":        {function: "user.present", main: "name", args: account, before: user},
 	"user.absent": {function: "user.absent", main: "name", args: map[string]argument{
-		"purge": {"remove_home", asBool}, "force": {"", unlessFalse},
+		"purge": {"remove_home", asBool}, "force": {"", noted},
 	}},
 	"group.present": {function: "group.present", main: "name", args: map[string]argument{
 		"gid": {"gid", asNumber}, "system": {"system", asBool}, "addusers": {"members", asList},
@@ -117,11 +106,11 @@ var rules = map[string]rule{
 	"group.absent":     {function: "group.absent", main: "name"},
 	"ssh_auth.present": {function: "ssh_auth.present", args: sshKeys, before: keys},
 	"ssh_auth.absent":  {function: "ssh_auth.absent", args: sshKeys, before: keys},
-	"host.present":     {function: "host.present", main: "name", args: map[string]argument{"ip": {"ip", asText}}},
+	"host.present": {function: "host.present", main: "name", args: map[string]argument{
+		"ip": {"ip", asText},
+	}, before: address},
 	"git.latest": {function: "git.latest", main: "url", args: map[string]argument{
-		"target": {"path", asText}, "rev": {"rev", asText}, "user": {"user", asText},
-		"force_reset": {"force", asBool}, "force_checkout": {"", dropped}, "force_fetch": {"", dropped},
-		"fetch_tags": {"", dropped}, "force_clone": {"", unlessFalse},
+		"target": {"path", asText}, "rev": {"rev", asText}, "user": {"user", asText}, "force_clone": {"", noted},
 	}, before: clone},
 	"pip.installed": {function: "pip.installed", main: "name", args: map[string]argument{
 		"user": {"user", asText}, "index_url": {"index", asText},
@@ -129,12 +118,11 @@ var rules = map[string]rule{
 	"sysctl.present": {function: "sysctl.present", main: "name", args: map[string]argument{
 		"value": {"value", asText}, "config": {"", noted},
 	}},
-	"timezone.system": {function: "timezone.system", main: "name", args: map[string]argument{"utc": {"", dropped}}},
+	"timezone.system": {function: "timezone.system", main: "name", before: zone},
 	"mount.mounted": {function: "mount.mounted", main: "name", args: map[string]argument{
 		"device": {"device", asText}, "fstype": {"fstype", asText}, "dump": {"dump", asNumber},
 		"pass_num": {"pass", asNumber},
 		"persist":  {"persist", asBool}, "mkmnt": {"makedir", asBool}, "config": {"", noted},
-		"mount": {"", onlyTrue},
 	}, before: mountOptions},
 	"debconf.set":            {function: "debconf.set", main: "name", before: answers},
 	"alternatives.install":   {function: "cmd.run", before: alternative},
@@ -154,7 +142,7 @@ var rules = map[string]rule{
 	"selinux.boolean":        {function: "cmd.run", before: boolean},
 	"virtualenv.managed": {function: "pip.installed", args: map[string]argument{
 		"user": {"user", asText}, "runas": {"user", asText}, "index_url": {"index", asText},
-		"system_site_packages": {"", unlessFalse}, "cwd": {"", dropped}, "pip_upgrade": {"", unlessFalse},
+		"system_site_packages": {"", noted}, "pip_upgrade": {"", noted},
 	}, before: environment},
 	"stateconf.set":                {before: nothing},
 	"test.nop":                     {before: nothing},

@@ -401,6 +401,7 @@ func TestLines(t *testing.T) {
 		{"absent by match", "a\nb1\nb2\n", "match: '^b', absent: true", "a\n"},
 		{"absent by text", "a\nb\n", "line: b, absent: true", "a\n"},
 		{"a new file", "", "line: a", "a\n"},
+		{"before all of a new file", "", "line: a, before: '^'", "a\n"},
 	} {
 		dir := temp(t)
 		if c.before != "" {

@@ -162,6 +162,9 @@ func place(lines []string, a *state.FileLine) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	if len(lines) == 0 && re.MatchString("") {
+		return 0, nil // an empty file has one line, which is empty
+	}
 	at := -1
 	for i, line := range lines {
 		if re.MatchString(strings.TrimRight(line, "\r\n")) {

@@ -1,0 +1,119 @@
+package movein
+
+import (
+	"strconv"
+)
+
+// user reads what happens to the groups and the password that a user has already.
+func user(c *conversion) error {
+	removes, err := c.takeBool("remove_groups", true)
+	if err != nil {
+		return err
+	}
+	if groups := c.left["groups"]; removes && groups != nil {
+		c.note("a user keeps its groups that the state does not name: Salt removes them, unless remove_groups is false")
+	}
+	enforces, err := c.takeBool("enforce_password", true)
+	if err != nil {
+		return err
+	}
+	if password := c.left["password"]; !enforces && password != nil && password != "" {
+		return refuse("argument enforce_password: false, and a password that a person sets would be replaced")
+	}
+	if groups, isList := texts(c.left["optional_groups"]); isList && len(groups) == 0 {
+		c.take("optional_groups")
+	}
+	c.noteAccount()
+	if err := gid(c); err != nil {
+		return err
+	}
+	c.leaveOutMainGroup()
+	return nil
+}
+
+// noteAccount notes what becomes of a user that is there, and has a user of the system get its home, as Salt does.
+func (c *conversion) noteAccount() {
+	for _, argument := range []string{"uid", "gid"} {
+		if allows := "allow_" + argument + "_change"; c.left[argument] != nil && c.left[allows] != true {
+			c.note("a user with another " + argument + " gets this one: Salt fails, unless " + allows + " is true")
+		}
+	}
+	if c.left["fullname"] != nil {
+		c.note("argument fullname becomes the whole comment of the user: Salt leaves its room and its phones")
+	}
+	if c.left["system"] == true && c.left["createhome"] == nil {
+		c.left["createhome"] = true
+	}
+}
+
+// leaveOutMainGroup takes the main group of a user out of its other groups. For Salt a user is in the main group, too;
+// here groups are those that list the user.
+func (c *conversion) leaveOutMainGroup() {
+	groups, ok := texts(c.left["groups"])
+	if !ok {
+		return
+	}
+	mainGroup := c.Name // Debian makes a group for each user
+	if group, ok := c.args["group"].(string); ok {
+		mainGroup = group
+	}
+	others := []any{}
+	for _, group := range groups {
+		if group != mainGroup {
+			others = append(others, group)
+		}
+	}
+	if len(others) == 0 {
+		c.take("groups")
+		return
+	}
+	c.left["groups"] = others
+}
+
+// members converts the members of a group.
+func members(c *conversion) error {
+	_, adds := c.left["addusers"]
+	if _, sets := c.left["members"]; sets && adds {
+		return refuse("arguments members and addusers of one group")
+	} else if sets {
+		c.note("members of a group that the state does not name stay: Salt removes them")
+	}
+	return nil
+}
+
+// gid reads the primary group of a user.
+func gid(c *conversion) error {
+	group, err := c.takeText("gid")
+	if err != nil {
+		return err
+	}
+	fromName, err := c.takeBool("gid_from_name", false)
+	if err != nil {
+		return err
+	}
+	if fromName {
+		group = c.Name
+	}
+	if group == "" {
+		return nil
+	}
+	if _, err := strconv.Atoi(group); err == nil {
+		name, known := c.host.groupOf(group)
+		if !known {
+			return refuse("argument gid: a number of a group that no state has")
+		}
+		group = name
+	}
+	c.args["group"] = group
+	return nil
+}
+
+// groupOf returns the name of the group that a state gives a number.
+func (h *Minion) groupOf(number string) (name string, known bool) {
+	for _, d := range h.Low {
+		if d.Function() == "group.present" && d.args["gid"] != nil && plain(d.args["gid"]) == number {
+			return d.Name, true
+		}
+	}
+	return "", false
+}
