@@ -240,6 +240,8 @@ func TestNoProgramOfOthersDecidesBeyondTheRules(t *testing.T) {
 			}
 		}
 
+		p.siteIsNoClient()
+
 		// Who may approve the actions has not.
 		p.madeBy("root", "gus", grants.Limits{})
 		gus := p.intruder(grants.RoleOperator, "gus")
@@ -268,6 +270,23 @@ func TestNoProgramOfOthersDecidesBeyondTheRules(t *testing.T) {
 			t.Errorf("%d jobs and %d approvals after bob's", n, approved.Load())
 		}
 	})
+}
+
+// siteIsNoClient holds that a program cannot connect with the credential of a site. TestASitesServerReachesNobodyElse has a
+// server of a site send what decides.
+func (p *pair) siteIsNoClient() {
+	p.t.Helper()
+	key, err := credential.MakeKey()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	sign := func() (string, error) { return p.bus.Keys.IssueSite("berlin", key.Public(), both().Targets, 0) }
+	options := append(p.bus.Options(grants.RoleObserver, "berlin"), nats.UserJWT(sign, key.Sign))
+	nc, err := nats.Connect(p.bus.URL(), options...)
+	if !errors.Is(err, nats.ErrAuthorization) {
+		nc.Close()
+		p.t.Errorf("a program connects with the credential of a site: %v", err)
+	}
 }
 
 // checkDecisions fails unless the audit log names who really asked, and each was refused or waits. Of the refusals of one

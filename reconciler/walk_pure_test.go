@@ -387,11 +387,11 @@ func (w *pureWalk) order() string {
 			change = control.Pin(w.compiled(v.commit).Revision, "ada", w.random.IntN(2) == 0)
 		}
 	case 4:
-		what, change = "unpin", control.Unpin()
+		what, change = "unpin", control.Unpin(time.Time{})
 	case 5:
 		what, change = "pause", control.Pause("ada")
 	case 6:
-		what, change = "resume", control.Resume()
+		what, change = "resume", control.Resume(time.Time{})
 	case 7:
 		act.verb, act.about, what = "retry", w.head, "retry"
 		change = control.Retry("", "ada")

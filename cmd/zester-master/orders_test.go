@@ -90,7 +90,7 @@ func (s *site) push(creds string) {
 	}
 	defer c.Close()
 	for range 200 {
-		if _, err := api.SyncResume.Ask(s.t.Context(), c, api.None{}); api.CodeOf(err) != api.CodeConflict {
+		if _, err := api.SyncResume.Ask(s.t.Context(), c, status.ReleaseRequest{}); api.CodeOf(err) != api.CodeConflict {
 			s.t.Fatal(err)
 		}
 	}

@@ -88,7 +88,7 @@ func (a *app) syncResumeCommand() *cobra.Command {
 		Short: "Let new commits go to the fleet again",
 		Args:  words(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return steer(a, cmd, api.SyncResume, api.None{})
+			return steer(a, cmd, api.SyncResume, status.ReleaseRequest{})
 		},
 	}
 }
@@ -138,7 +138,7 @@ commit was rolled back or new commits are paused. --dry-run only prints that.`,
 			if dryRun {
 				return nil
 			}
-			return steerWith(cmd.Context(), a, client, api.SyncUnpin, api.None{})
+			return steerWith(cmd.Context(), a, client, api.SyncUnpin, status.ReleaseRequest{})
 		}),
 	}
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print what the fleet would get, and do nothing")

@@ -6,11 +6,15 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"html"
 	"io"
 	"log/slog"
 	"maps"
 	"net/http"
+	"net/http/cookiejar"
+	"net/url"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -108,7 +112,7 @@ func TestATokenOfWhoSeesSecretsShowsNone(t *testing.T) {
 			return strings.TrimSpace(asSue("auth", "token", "create", name, "--scope", scopes))
 		}
 		said := f.askedByREST(t, url, token("rest")) + f.askedByTools(t, f.assistantAt(t, url, token("acts"))) +
-			toldByTools(f.assistantAt(t, url, token("reads")))
+			toldByTools(f.assistantAt(t, url, token("reads"))) + f.shownByPages(t, url, token("pages"))
 		for i, secret := range secrets {
 			if at := strings.Index(said, secret); at >= 0 {
 				t.Errorf("the secret %d is told to a token with %s: %.300s", i, scopes, said[max(0, at-200):])
@@ -245,3 +249,70 @@ func toldByTools(a *assistant) (all string) {
 	}
 	return all
 }
+
+// shownByPages is what the console shows in a session that a token has opened: the lists, and all pages of the peel, its
+// entry, the jobs and the commits that they lead to.
+func (f *fleet) shownByPages(t *testing.T, at, token string) string {
+	t.Helper()
+	client, all := f.web(t, ""), new(strings.Builder)
+	var err error
+	if client.Jar, err = cookiejar.New(nil); err != nil {
+		t.Fatal(err)
+	}
+	client.Transport = client.Transport.(bearer).RoundTripper // the cookie says who asks
+	open := func(r *http.Request) (int, string) {
+		t.Helper()
+		r.Header.Set("Origin", at)
+		reply, err := client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer reply.Body.Close()
+		text, err := io.ReadAll(reply.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return reply.StatusCode, string(text)
+	}
+	form := url.Values{"token": {token}, "next": {"/me"}}
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, at+"/login", strings.NewReader(form.Encode()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	if code, text := open(r); code != http.StatusOK || !strings.Contains(text, "token:") {
+		t.Fatalf("the token opens no session: %d %s", code, text)
+	}
+	paths := []string{"/", "/peels", "/peels/db-01", "/jobs?who=all", "/entries/tell", "/states", "/timeline", "/commits", "/search?q=tell", "/approvals", "/system/audit"}
+	seen := map[string]bool{}
+	for ; len(paths) > 0; paths = paths[1:] {
+		path := paths[0]
+		if seen[path] || len(seen) > 60 {
+			continue
+		}
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, at+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		code, text := open(r)
+		if code == http.StatusTooManyRequests { // again, when the session may ask again
+			<-time.After(100 * time.Millisecond)
+			paths = append(paths, path)
+			continue
+		}
+		if seen[path] = true; code >= http.StatusInternalServerError {
+			t.Errorf("%s is answered with %d", path, code)
+		}
+		all.WriteString(text)
+		for _, found := range linked.FindAllStringSubmatch(text, -1) {
+			paths = append(paths, html.UnescapeString(found[1]))
+		}
+	}
+	if len(seen) < 20 || !strings.Contains(all.String(), "schedule.history") {
+		t.Errorf("%d pages were seen, without what ran: %v", len(seen), seen)
+	}
+	return all.String()
+}
+
+// linked are links to pages that may show something of the peel, of its entry and of what it ran.
+var linked = regexp.MustCompile(`href="(/(?:peels/db-01|entries/tell|jobs/|commits/)[^"]*)"`)

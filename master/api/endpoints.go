@@ -62,7 +62,7 @@ var (
 		Path: "POST /sync/pause", ID: "sync-pause", Scopes: order, Codes: []int{409},
 		Summary: "Keep new commits from the fleet",
 	})
-	SyncResume = endpoint[None, status.Sync]("sync", "resume", &Route{
+	SyncResume = endpoint[status.ReleaseRequest, status.Sync]("sync", "resume", &Route{
 		Path: "POST /sync/resume", ID: "sync-resume", Scopes: order, Codes: []int{409},
 		Summary: "Let new commits go to the fleet again",
 	})
@@ -70,7 +70,7 @@ var (
 		Path: "POST /sync/pin", ID: "sync-pin", Scopes: order, Codes: []int{409, 408, 413, 415},
 		Summary: "Hold the fleet at a revision that was served before",
 	})
-	SyncUnpin = endpoint[None, status.Sync]("sync", "unpin", &Route{
+	SyncUnpin = endpoint[status.ReleaseRequest, status.Sync]("sync", "unpin", &Route{
 		Path: "POST /sync/unpin", ID: "sync-unpin", Scopes: order, Codes: []int{409},
 		Summary: "Follow the branch again after a pin",
 	})

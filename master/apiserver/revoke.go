@@ -33,7 +33,11 @@ func (s *Server) userRevoke(ctx context.Context, from grants.Caller, q api.Revok
 		}
 	}
 	before, errBefore := s.o.Store.LiveIDs(ctx)
-	u, errBus := s.o.Authority.Users.Revoke(ctx, q.Name, from.User)
+	revoke := s.o.Authority.Users.RevokeAll
+	if q.Keep {
+		revoke = s.o.Authority.Users.Revoke
+	}
+	u, errBus := revoke(ctx, q.Name, from.User)
 	if u == nil {
 		return nil, errBus
 	}
@@ -94,7 +98,7 @@ func (s *Server) end(ctx context.Context, from grants.Caller, m api.Made) (err e
 		action = "join.revoke"
 		_, err = s.o.Authority.Hosts.EndJoinToken(ctx, m.Name)
 	case api.MadeUser:
-		_, err = s.o.Authority.Users.Revoke(ctx, m.Name, from.User)
+		_, err = s.o.Authority.Users.RevokeAll(ctx, m.Name, from.User)
 	case api.MadeCredential:
 		err = s.o.Authority.Users.RevokeKeys(ctx, m.Name, m.By)
 	}

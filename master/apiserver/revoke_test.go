@@ -2,6 +2,7 @@ package apiserver_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -15,10 +16,12 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/auth/access"
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
+	"github.com/seed-c01c3da5/zester/master/auth/enroll"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/user"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/master/reach"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -322,4 +325,82 @@ func TestADamagedRecordDoesNotKeepOthersInForce(t *testing.T) {
 			t.Errorf("%+v, %v", h, err)
 		}
 	})
+}
+
+// TestWhatAListLacksEndsWithItsMaker: the revocation is stored, and finds nothing of what the person made, directly and
+// through others, as if the lists of a copy of the bus lacked it. Nobody takes it all the same, unless it was to be kept.
+func TestWhatAListLacksEndsWithItsMaker(t *testing.T) {
+	for _, keep := range []bool{false, true} {
+		bubble(t, func(t *testing.T, s *system) {
+			authority := s.authority(func(context.Context, string) error { return nil })
+			s.master("m1", func(o *apiserver.Options) { o.Authority = authority })
+			boss, mallory, friend := s.client(grants.RoleOperator, "boss"), s.client(grants.RoleOperator, "mallory"), s.client(grants.RoleOperator, "friend")
+			s.user(boss, "mallory")
+			s.user(boss, "other")
+			s.user(mallory, "friend")
+			_, _, errAgain := mallory.UserAdd(t.Context(), credential.UserRequest{Name: "other", Role: grants.RoleOperator, TTL: time.Hour, Again: true})
+			ask := func(name string) credential.TokenRequest {
+				return credential.TokenRequest{Name: name, Scopes: []credential.Scope{credential.ScopeAdmin}, TTL: time.Hour}
+			}
+			_, _, errNear := mallory.TokenCreate(t.Context(), ask("near"))
+			_, _, errFar := friend.TokenCreate(t.Context(), ask("far"))
+			_, _, errOwn := boss.TokenCreate(t.Context(), ask("bosses"))
+			_, _, errTurned := boss.TokenCreate(t.Context(), ask("turned"))
+			_, _, errTurn := mallory.TokenRotate(t.Context(), credential.TokenRequest{Name: "turned", TTL: time.Hour})
+			door, _, errDoor := friend.JoinCreate(t.Context(), credential.JoinRequest{Name: "door", Peel: "*", Uses: 1, TTL: time.Hour})
+			if err := errors.Join(errAgain, errNear, errFar, errOwn, errTurned, errTurn, errDoor); err != nil {
+				t.Fatal(err)
+			}
+
+			revoke := authority.Users.RevokeAll
+			if keep {
+				revoke = authority.Users.Revoke
+			}
+			if _, err := revoke(t.Context(), "mallory", "boss"); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+
+			known, err := reach.Open(t.Context(), s.bus.JetStream(t), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			holds := func(what string, err error, ends bool) {
+				t.Helper()
+				if ends = ends && !keep; ends != errors.Is(err, grants.ErrNotAllowed) && api.CodeOf(err) != api.CodeForbidden || !ends && err != nil {
+					t.Errorf("%s, kept %v: %v", what, keep, err)
+				}
+			}
+			for name, ends := range map[string]bool{"near": true, "far": true, "turned": true, "bosses": false} {
+				from := grants.Caller{User: "token:" + name}
+				holds("the token "+name, known.Check(t.Context(), from, "job.list"), ends)
+				holds("a late send for the token "+name, known.CheckCurrent(t.Context(), from.User), ends)
+				_, err := known.Of(t.Context(), from)
+				holds("reading by the token "+name, err, ends)
+			}
+			_, err = api.TokenList.Ask(t.Context(), friend, api.None{})
+			holds("friend, who is connected", err, true)
+			holds("a late send for friend", known.CheckCurrent(t.Context(), "friend"), true)
+			if joins := authority.Hosts.Joins(t.Context(), enroll.Request{ID: "web-09", Token: door}); joins != keep {
+				t.Errorf("the join token admits a host: %v", joins)
+			}
+			friendly, errFriend := authority.Users.Find(t.Context(), "friend")
+			other, errOther := authority.Users.Find(t.Context(), "other")
+			ended, errEnded := authority.Users.Ended(t.Context())
+			if err := errors.Join(errFriend, errOther, errEnded); err != nil {
+				t.Fatal(err)
+			}
+			for _, k := range append(friendly.Keys, other.Keys...) {
+				if _, ends := ended[grants.RoleOperator][k.Public]; ends != (!keep && k.By != "boss") {
+					t.Errorf("the bus ends a key that %s asked for: %v", k.By, ends)
+				}
+			}
+
+			// Revoking again finds all of it.
+			r, err := api.UserRevoke.Ask(t.Context(), boss, api.RevokeRequest{Name: "mallory"})
+			if err != nil || len(r.Made) != 6 || !r.User.EndsMade {
+				t.Errorf("%+v, %v", r, err)
+			}
+		})
+	}
 }

@@ -79,6 +79,8 @@ func NewAuthority(ctx context.Context, o AuthorityOptions) (*Authority, error) {
 		Push:     a.push,
 		PushSoon: a.pushSoon,
 		Log:      o.Log,
+
+		CheckMaker: users.CheckMaker,
 	}); err != nil {
 		return nil, err
 	}

@@ -176,7 +176,7 @@ func spoiled(t *testing.T) (f *fleet, good, bad string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.order(t, api.SyncNow)
+	order(t, f, api.SyncNow)
 	f.problems(t, "failures in wave 2", func(p *api.Problems) bool {
 		return p.By[verdict.Failed] == 2 && p.Problems[0].Finding != nil && p.Problems[0].Finding.Commit != ""
 	})

@@ -34,14 +34,14 @@ func liveParts(t *testing.T, c chrome, f *fleet) {
 		t.Errorf("three tabs have %d streams, want 1", n)
 	}
 
-	f.order(t, api.SyncPause)
+	order(t, f, api.SyncPause)
 	for _, b := range tabs {
 		b.until(newest("sync.pause"))
 	}
 	hidden := tabs[1]
 	hide(hidden, true)
 	hidden.takeAsked()
-	f.order(t, api.SyncResume)
+	order(t, f, api.SyncResume)
 	tabs[2].until(newest("sync.resume"))
 	if asked := hidden.takeAsked(); len(asked) > 0 {
 		t.Errorf("a hidden tab asks for %q", asked)
@@ -51,7 +51,7 @@ func liveParts(t *testing.T, c chrome, f *fleet) {
 
 	inUse := tabs[2]
 	inUse.run(chromedp.Focus(chromedp.CSS(`[data-part=audit] .scroll`)))
-	f.order(t, api.SyncPause)
+	order(t, f, api.SyncPause)
 	inUse.until(`document.querySelector("[data-testid=new]")`)
 	if !eval[bool](inUse, newest("sync.resume")) {
 		t.Error("a part with the focus was replaced")
@@ -60,7 +60,7 @@ func liveParts(t *testing.T, c chrome, f *fleet) {
 	inUse.until(newest("sync.pause"))
 
 	first.close()
-	f.order(t, api.SyncResume)
+	order(t, f, api.SyncResume)
 	for _, b := range tabs[1:] {
 		b.until(newest("sync.resume"))
 	}
@@ -126,9 +126,10 @@ func streamsOf(tabs ...*tab) (n int) {
 }
 
 // order sends an order without parameters.
-func (f *fleet) order(t *testing.T, e api.Endpoint[api.None, status.Sync]) {
+func order[Q any](t *testing.T, f *fleet, e api.Endpoint[Q, status.Sync]) {
 	t.Helper()
-	if _, err := e.Ask(t.Context(), f.local, api.None{}); err != nil {
+	var q Q
+	if _, err := e.Ask(t.Context(), f.local, q); err != nil {
 		t.Fatal(err)
 	}
 }

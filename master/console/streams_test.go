@@ -206,7 +206,7 @@ func TestBrowsersAreCheap(t *testing.T) {
 		t.Log("events came all the time")
 	}
 	began, beganParts := l.count()
-	busy := spent(t, measured, func() { f.order(t, api.SyncNow) })
+	busy := spent(t, measured, func() { order(t, f, api.SyncNow) })
 	ended, endedParts := l.count()
 	kib := (heap() - memory) / browsers >> 10
 	t.Logf("%d browsers: %.1f %% of a core without them, %.1f %% at rest, %.1f %% with an event each 2 s (%d events, %d requests); %d KiB each",

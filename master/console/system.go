@@ -31,7 +31,7 @@ var systemOrders = []order{
 	{
 		path: "/sync/unpin", name: "sync-unpin", nav: "commits", noun: "sync", verb: "unpin", form: unpinForm,
 		run: func(v *visit) (string, error) {
-			_, err := api.SyncUnpin.Ask(v.r.Context(), v.ask, api.None{})
+			_, err := api.SyncUnpin.Ask(v.r.Context(), v.ask, status.ReleaseRequest{})
 			return "/commits", err
 		},
 	},
@@ -69,7 +69,7 @@ var systemOrders = []order{
 }
 
 // syncOrder is an order to the master that leads, without parameters.
-func syncOrder(verb, title, effect string, e api.Endpoint[api.None, status.Sync]) order {
+func syncOrder[Q any](verb, title, effect string, e api.Endpoint[Q, status.Sync]) order {
 	return order{
 		path: "/sync/" + verb, name: "sync-" + verb, nav: "commits", noun: "sync", verb: verb,
 		form: func(v *visit) (*page.Form, error) {
@@ -80,7 +80,8 @@ func syncOrder(verb, title, effect string, e api.Endpoint[api.None, status.Sync]
 			}, nil
 		},
 		run: func(v *visit) (string, error) {
-			_, err := e.Ask(v.r.Context(), v.ask, api.None{})
+			var q Q
+			_, err := e.Ask(v.r.Context(), v.ask, q)
 			return "/commits", err
 		},
 	}

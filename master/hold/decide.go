@@ -78,7 +78,10 @@ func (s *Service) store(ctx context.Context, c *service.Call, a api.HoldAction,
 	if err := checkRoom(all, c.From.User, now); err != nil {
 		return nil, err
 	}
-	if a.ID, err = s.claim(ctx, &a); err != nil {
+	if a.ID, err = s.claim(ctx, &a); err == nil {
+		err = s.enter(ctx, &a)
+	}
+	if err != nil {
 		return nil, err
 	}
 	// before the action, which is not without them then
@@ -100,6 +103,55 @@ func (s *Service) store(ctx context.Context, c *service.Call, a api.HoldAction,
 
 // errClaimed ends a change that is not to be stored.
 var errClaimed = errors.New("the request has an open action")
+
+// enterWithin is how long an action counts as open that is to be stored and is not yet.
+const enterWithin = time.Minute
+
+// enter counts a new action among the open ones of its caller, or refuses it if there are too many.
+func (s *Service) enter(ctx context.Context, a *api.HoldAction) error {
+	name := fmt.Sprintf("%x", sha256.Sum256([]byte(a.By)))
+	if err := s.waiting.Create(ctx, name, []api.HoldID{a.ID}); !errors.Is(err, bucket.ErrPresent) {
+		return err
+	}
+	_, err := s.waiting.Change(ctx, name, func(ids *[]api.HoldID) (err error) {
+		if slices.Contains(*ids, a.ID) {
+			return errClaimed
+		}
+		if len(*ids) >= api.HoldMaxOpenUser {
+			if *ids, err = s.stillOpen(ctx, *ids, a.Created); err != nil {
+				return err
+			}
+		}
+		if len(*ids) >= api.HoldMaxOpenUser {
+			return refuse(api.CodeConflict,
+				"%d actions of %s wait for a person, and no more may; zester approve lists them", len(*ids), a.By)
+		}
+		*ids = append(*ids, a.ID)
+		return nil
+	})
+	if errors.Is(err, errClaimed) {
+		err = nil
+	}
+	return err
+}
+
+// stillOpen returns the actions that are open, and those that are about to be stored.
+func (s *Service) stillOpen(ctx context.Context, ids []api.HoldID, now time.Time) (open []api.HoldID, err error) {
+	for _, id := range ids {
+		a, _, err := s.actions.Get(ctx, string(id))
+		isOpen := err == nil && a.At(now).State == api.HoldOpen
+		switch {
+		case errors.Is(err, bucket.ErrAbsent):
+			isOpen = now.Sub(wire.JID(id).Time()) < enterWithin
+		case err != nil:
+			return nil, err
+		}
+		if isOpen {
+			open = append(open, id)
+		}
+	}
+	return open, nil
+}
 
 // claim returns the ID under which a new action is to be stored: the ID of an open action with the same request, if
 // there is one. A list may lack that action: it is of an earlier moment, or of a copy of the bucket that lags.
@@ -176,23 +228,16 @@ func sameAdd(a, b api.HoldAddRequest) bool {
 
 // checkRoom refuses a further action of a user if there are too many.
 func checkRoom(all []api.HoldAction, user string, now time.Time) error {
-	open, openUser, keptUser := 0, 0, 0
+	open, keptUser := 0, 0
 	for _, a := range all {
-		isOpen := a.At(now).State == api.HoldOpen
-		if isOpen {
+		if a.At(now).State == api.HoldOpen {
 			open++
 		}
 		if a.By == user {
 			keptUser++
-			if isOpen {
-				openUser++
-			}
 		}
 	}
 	switch {
-	case openUser >= api.HoldMaxOpenUser:
-		return refuse(api.CodeConflict,
-			"%d actions of %s wait for a person, and no more may; zester approve lists them", openUser, user)
 	case keptUser >= api.HoldMaxKeptUser:
 		return refuse(api.CodeConflict,
 			"%d actions were asked for in the name of %s in the last 7 days, and no more may be", keptUser, user)

@@ -19,8 +19,12 @@
 //   - Each request that changes something is in the audit log before its reply.
 //   - A user sees the actions that were asked for in his name; operators and auditors see all.
 //
-// Known gap: the bounds on the number of actions are exact on one master and for a list that has all of them. Masters
-// that store at the same time may exceed them by one each, and a copy of the bucket that lags by what it lacks.
+// A master may die between any two of its writes. What is stored before an action is taken by the same request when it
+// comes again, and counts for a minute otherwise.
+//
+// Known gap: how many actions of a user are open is counted at the leader of the bucket. The bounds on all actions, and
+// on those of a user in 7 days, are exact for a list that has all of them: masters that store at the same time may
+// exceed them by one each, and a copy of the bucket that lags by what it lacks.
 package hold
 
 import (
@@ -78,7 +82,8 @@ type Service struct {
 	adding  sync.Mutex // held while actions are counted and one is stored
 	actions bucket.Records[api.HoldAction]
 	peels   bucket.Records[[]target.PeelID]
-	same    bucket.Records[api.HoldID] // the newest action of each caller and request, by their digest
+	same    bucket.Records[api.HoldID]   // the newest action of each caller and request, by their digest
+	waiting bucket.Records[[]api.HoldID] // the actions of each caller that may be open, by the digest of the name
 }
 
 // New returns a service. It starts nothing.
@@ -102,6 +107,10 @@ func (s *Service) open(ctx context.Context) (err error) {
 		"the peels of the held action")
 	if err == nil {
 		s.same, err = bucket.OpenRecords[api.HoldID](ctx, s.o.JetStream, wire.BucketHeld, "same.", "the held action of")
+	}
+	if err == nil {
+		s.waiting, err = bucket.OpenRecords[[]api.HoldID](ctx, s.o.JetStream, wire.BucketHeld, "waiting.",
+			"the open actions of")
 	}
 	return err
 }

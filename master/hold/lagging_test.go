@@ -16,7 +16,8 @@ import (
 // are read from the leader, as always.
 type lagging struct {
 	jetstream.JetStream
-	now *atomic.Bool
+	now   *atomic.Bool
+	death *death
 }
 
 func (l lagging) CreateConsumer(ctx context.Context, stream string, c jetstream.ConsumerConfig) (jetstream.Consumer, error) {
@@ -24,6 +25,11 @@ func (l lagging) CreateConsumer(ctx context.Context, stream string, c jetstream.
 		c.FilterSubject = wire.KVSubject(wire.BucketHeld, "nothing")
 	}
 	return l.JetStream.CreateConsumer(ctx, stream, c)
+}
+
+func (l lagging) KeyValue(ctx context.Context, name string) (jetstream.KeyValue, error) {
+	kv, err := l.JetStream.KeyValue(ctx, name)
+	return mortal{kv, l.death}, err
 }
 
 // TestARepeatedRequestIsOneActionForAListThatLags: its reply was lost, and the list has not got its action yet.
@@ -72,6 +78,38 @@ func TestTheSameRequestAtTwoMastersAtOnceIsOneAction(t *testing.T) {
 			if id != ids[0] || id == "" {
 				t.Fatalf("the actions are %s", ids)
 			}
+		}
+	})
+}
+
+// TestTheOpenActionsOfAUserAreCountedForAListThatLags: neither a list that lags nor masters that store at the same time let
+// a user have more.
+func TestTheOpenActionsOfAUserAreCountedForAListThatLags(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bench) {
+		ann := b.operator("ann")
+		ann.add(b.numbered(0)) // which connects
+		b.lags.Store(true)
+		var stored atomic.Int32
+		var all sync.WaitGroup
+		turns := make(chan struct{}, 8) // masters carry out so many at once
+		for i := range api.HoldMaxOpenUser + 9 {
+			all.Go(func() {
+				turns <- struct{}{}
+				defer func() { <-turns }()
+				_, err := ask[api.HoldAction](ann, "add", b.numbered(i+1))
+				if err == nil {
+					stored.Add(1)
+				} else {
+					refused(t, err, api.CodeConflict, "50 actions of ann wait for a person, and no more may")
+				}
+			})
+		}
+		all.Wait()
+		if n := stored.Load(); n != api.HoldMaxOpenUser-1 {
+			t.Errorf("%d more actions are stored", n)
+		}
+		if a := ann.add(b.numbered(0)); a.State != api.HoldOpen {
+			t.Errorf("what is open already is asked for again: %+v", a)
 		}
 	})
 }

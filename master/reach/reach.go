@@ -9,6 +9,7 @@ package reach
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -264,12 +265,21 @@ func (r Reach) makers(ctx context.Context, name string) ([]string, error) {
 	return r.Users.Makers(ctx, name)
 }
 
-// CheckCurrent returns [grants.ErrNotAllowed] if a person or a token was revoked. It reads the record itself.
+// CheckCurrent returns [grants.ErrNotAllowed] if a person or a token was revoked, or who made it was with all that they
+// made. It reads the records themselves.
 func (r Reach) CheckCurrent(ctx context.Context, name string) error {
-	if token, ok := credential.TokenNameOf(name); ok {
-		return r.Tokens.CheckNotRevoked(ctx, token)
+	token, ok := credential.TokenNameOf(name)
+	if !ok {
+		return r.Users.CheckNotRevoked(ctx, name)
 	}
-	return r.Users.CheckNotRevoked(ctx, name)
+	if err := r.Tokens.CheckNotRevoked(ctx, token); err != nil {
+		return err
+	}
+	makers, err := r.Tokens.Makers(ctx, token)
+	for _, by := range makers {
+		err = errors.Join(err, r.Users.CheckMaker(ctx, by))
+	}
+	return err
 }
 
 // CheckWhole returns [grants.ErrNotAllowed] if a caller may not read about all peels. The reply to a request with the

@@ -18,12 +18,15 @@ func (r *routes) registerSync(a huma.API) {
 	route(r, a, api.SyncCommit)
 	routeAs(r, a, api.SyncApprove, (*syncApproveInput).request)
 	route(r, a, api.SyncPause)
-	route(r, a, api.SyncResume)
+	routeAs(r, a, api.SyncResume, release)
 	routeAs(r, a, api.SyncPin, (*syncPinInput).request)
-	route(r, a, api.SyncUnpin)
+	routeAs(r, a, api.SyncUnpin, release)
 	routeAs(r, a, api.SyncRetry, (*syncRetryInput).request)
 	route(r, a, api.SyncNow)
 }
+
+// release ends whatever pause or pin there is.
+func release(*api.None) (q status.ReleaseRequest, err error) { return q, nil }
 
 type syncPlanInput struct {
 	Revision string `query:"revision" minLength:"4" maxLength:"64" pattern:"^[0-9a-f]+$" doc:"The commit that waits, or the beginning of it; absent: whichever waits. The reconciler compiles nothing for this request, so that another commit is answered with 404."`

@@ -96,7 +96,7 @@ func (c *Call) Wait(ctx context.Context, files ...string) error {
 // waits has a request wait as an action of its caller, and returns an error that says so.
 func (o *Options) waits(ctx context.Context, v Verb, c *Call, verb access.Verb) error {
 	if v.naming != nil {
-		if err := v.naming(c); err != nil {
+		if err := v.naming(ctx, c); err != nil {
 			return err
 		}
 	}

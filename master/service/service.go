@@ -72,7 +72,7 @@ type Verb struct {
 	shows      api.Showing
 	lane       *Lane
 	unchecked  bool
-	naming     func(*Call) error // nil: the request says all
+	naming     func(context.Context, *Call) error // nil: the request says all
 	carryOut   func(context.Context, *Call) (any, error)
 }
 
@@ -110,7 +110,7 @@ func (v Verb) Unchecked() Verb {
 
 // Naming returns the verb that calls f before a request waits for a second person. f completes [Call.Data] with what
 // the request leaves to the time at which it is carried out, or refuses what could not be done now.
-func (v Verb) Naming(f func(*Call) error) Verb {
+func (v Verb) Naming(f func(context.Context, *Call) error) Verb {
 	v.naming = f
 	return v
 }

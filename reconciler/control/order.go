@@ -67,15 +67,28 @@ func Pause(by string) Change {
 	}
 }
 
-// Resume lets new commits go out again, beginning with the newest.
-func Resume() Change {
+// Resume lets new commits go out again, beginning with the newest. since is when the pause began; zero: any.
+func Resume(since time.Time) Change {
 	return func(r record.Record, _ Seen) (record.Record, error) {
-		if r.Suspended == nil {
+		p := r.Suspended
+		if p == nil {
 			return r, record.Refuse("cannot resume: nothing is paused")
+		}
+		if err := checkSince("resume", "pause", since, p.By, p.Time); err != nil {
+			return r, err
 		}
 		r.Suspended = nil
 		return r, nil
 	}
+}
+
+// checkSince returns a *[record.Refusal] if an order would end another pause or pin than the one that the person saw.
+func checkSince(verb, noun string, since time.Time, by string, began time.Time) error {
+	if since.IsZero() || since.Equal(began) {
+		return nil
+	}
+	return record.Refuse("cannot %s: the order is about the %s of %s, and %s has made another one at %s", verb, noun,
+		since.UTC().Format(time.RFC3339), by, began.UTC().Format(time.RFC3339))
 }
 
 // Approve lets the blocked revision go out once, or what new facts take, if the hash of its plan begins with the hash
@@ -129,10 +142,18 @@ func OpenGate(q status.ApproveRequest, by string) Change {
 	}
 }
 
-// OverrideFreeze lets a revision that a freeze holds through, if its commit begins with digits.
-func OverrideFreeze(digits, why, by string) Change {
+// OverrideFreeze lets a revision that a freeze holds through, if its commit begins with the digits in the request.
+func OverrideFreeze(q status.ApproveRequest, by string) Change {
 	return func(r record.Record, s Seen) (record.Record, error) {
-		return rollout.OverrideFreeze(r, s.Frozen, digits, status.Approval{By: by, Reason: why, Time: s.Now})
+		for _, f := range s.Frozen {
+			isLonger := f.Until.IsZero() || f.Until.After(q.Until)
+			if !q.Until.IsZero() && isLonger && strings.HasPrefix(string(f.Commit), q.Hash) {
+				return r, record.Refuse("cannot override the freeze for %.64q: the order is about one until %s, and "+
+					"the freeze has become longer; zester sync status shows it", q.Hash,
+					q.Until.UTC().Format(time.RFC3339))
+			}
+		}
+		return rollout.OverrideFreeze(r, s.Frozen, q.Hash, status.Approval{By: by, Reason: q.Reason, Time: s.Now})
 	}
 }
 
@@ -156,11 +177,15 @@ func Pin(pinned *archive.Revision, by string, untilNewer bool) Change {
 	}
 }
 
-// Unpin follows the branch again.
-func Unpin() Change {
+// Unpin follows the branch again. since is when the pin began; zero: any.
+func Unpin(since time.Time) Change {
 	return func(r record.Record, _ Seen) (record.Record, error) {
-		if r.Pinned == nil {
+		p := r.Pinned
+		if p == nil {
 			return r, record.Refuse("cannot unpin: nothing is pinned")
+		}
+		if err := checkSince("unpin", "pin", since, p.By, p.Time); err != nil {
+			return r, err
 		}
 		r.Pinned = nil
 		return r, nil

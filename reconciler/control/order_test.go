@@ -53,8 +53,10 @@ func TestOrders(t *testing.T) {
 		{"pause", record.Record{}, Pause("ann"), one, func(r record.Record) bool { return *r.Suspended == *by }, ""},
 		{"pause again", record.Record{Suspended: by}, Pause("bob"), one, nil, "ann has done so"},
 		{"pause before the branch is read", record.Record{}, Pause("ann"), "", func(r record.Record) bool { return r.Suspended != nil }, ""},
-		{"resume", record.Record{Suspended: by}, Resume(), one, func(r record.Record) bool { return r.Suspended == nil }, ""},
-		{"resume what is not paused", record.Record{}, Resume(), one, nil, "nothing is paused"},
+		{"resume", record.Record{Suspended: by}, Resume(time.Time{}), one, func(r record.Record) bool { return r.Suspended == nil }, ""},
+		{"resume what is not paused", record.Record{}, Resume(time.Time{}), one, nil, "nothing is paused"},
+		{"resume the pause that was seen", record.Record{Suspended: by}, Resume(now.UTC()), one, func(r record.Record) bool { return r.Suspended == nil }, ""},
+		{"resume another pause", record.Record{Suspended: by}, Resume(now.Add(-1)), one, nil, "ann has made another one"},
 		{"approve", waits, Approve(status.ApproveRequest{Hash: plan64[:8]}, "ann"), two, func(r record.Record) bool {
 			return r.Blocked == nil && *r.Approved == record.Approval{Commit: two, Hash: plan64, By: "ann", Time: now} && r.History[0].By == "ann"
 		}, ""},
@@ -76,10 +78,14 @@ func TestOrders(t *testing.T) {
 		{"open a gate for few digits", gate, OpenGate(status.ApproveRequest{Wave: "canary", Revision: two[:3]}, "ann"), two, nil, "give 4 digits"},
 		{"approve the plan of another revision", waits, Approve(status.ApproveRequest{Hash: plan64, Revision: one[:8]}, "ann"), two, nil, "the order would let " + two[:8] + " go on"},
 		{"open another gate", gate, OpenGate(status.ApproveRequest{Wave: "half"}, "ann"), two, nil, "wave canary is under way"},
-		{"override a freeze", waits, OverrideFreeze(two[:8], "outage", "ann"), two, func(r record.Record) bool {
+		{"override a freeze", waits, OverrideFreeze(status.ApproveRequest{Hash: two[:8], Reason: "outage"}, "ann"), two, func(r record.Record) bool {
 			return r.Approved.Commit == two && r.Approved.By == "ann" && *r.Approved.Override == record.Override{Reason: "outage", Until: now} && r.History[0].Approvals[0].What == "freeze"
 		}, ""},
-		{"override the freeze of another revision", waits, OverrideFreeze(one[:8], "outage", "ann"), two, nil, "the freeze holds"},
+		{"override a freeze that has become shorter", waits, OverrideFreeze(status.ApproveRequest{Hash: two[:8], Reason: "outage", Until: now.Add(1)}, "ann"), two, func(r record.Record) bool {
+			return r.Approved.Override.Until.Equal(now)
+		}, ""},
+		{"override a freeze that has become longer", waits, OverrideFreeze(status.ApproveRequest{Hash: two[:8], Reason: "outage", Until: now.Add(-1)}, "ann"), two, nil, "the freeze has become longer"},
+		{"override the freeze of another revision", waits, OverrideFreeze(status.ApproveRequest{Hash: one[:8], Reason: "outage"}, "ann"), two, nil, "the freeze holds"},
 		{"pin", rolls, Pin(revision(t, two), "ann", true), two, func(r record.Record) bool {
 			return r.Commit == two && !r.Done && r.Rollout == nil && r.Pinned.Head == two && r.Pinned.UntilNewer && r.History[0].By == "ann"
 		}, ""},
@@ -90,8 +96,9 @@ func TestOrders(t *testing.T) {
 			return r.Done && len(r.History) == 1 && r.Blocked == nil
 		}, ""},
 		{"pin before the branch is read", waits, Pin(revision(t, one), "ann", true), "", func(r record.Record) bool { return r.Pinned.Head == two }, ""},
-		{"unpin", record.Record{Pinned: &record.Pin{}}, Unpin(), one, func(r record.Record) bool { return r.Pinned == nil }, ""},
-		{"unpin what is not pinned", record.Record{}, Unpin(), one, nil, "nothing is pinned"},
+		{"unpin", record.Record{Pinned: &record.Pin{}}, Unpin(time.Time{}), one, func(r record.Record) bool { return r.Pinned == nil }, ""},
+		{"unpin another pin", record.Record{Pinned: &record.Pin{By: "bob", Time: now}}, Unpin(now.Add(-1)), one, nil, "bob has made another one"},
+		{"unpin what is not pinned", record.Record{}, Unpin(time.Time{}), one, nil, "nothing is pinned"},
 		{"retry", skipped, Retry("", "ann"), two, func(r record.Record) bool {
 			last := r.LastAttempt()
 			return len(r.Skipped) == 0 && last.By == "ann" && last.Author == "Ada" && last.Outcome == status.OutcomeProgressing

@@ -202,12 +202,12 @@ func (s *Service) pause(ctx context.Context, c *service.Call, _ api.None) (*stat
 	return s.order(ctx, c, "pause", false, Pause(c.From.User))
 }
 
-func (s *Service) resume(ctx context.Context, c *service.Call, _ api.None) (*status.Sync, error) {
-	return s.order(ctx, c, "resume", true, Resume())
+func (s *Service) resume(ctx context.Context, c *service.Call, q status.ReleaseRequest) (*status.Sync, error) {
+	return s.order(ctx, c, "resume", true, Resume(q.Since))
 }
 
-func (s *Service) unpin(ctx context.Context, c *service.Call, _ api.None) (*status.Sync, error) {
-	return s.order(ctx, c, "unpin", true, Unpin())
+func (s *Service) unpin(ctx context.Context, c *service.Call, q status.ReleaseRequest) (*status.Sync, error) {
+	return s.order(ctx, c, "unpin", true, Unpin(q.Since))
 }
 
 func (s *Service) order(ctx context.Context, c *service.Call, verb string, read bool,
@@ -235,7 +235,7 @@ func (s *Service) approve(ctx context.Context, c *service.Call, q status.Approve
 		return sync, err
 	case q.Override:
 		c.About.Target = "freeze " + q.Hash + reasonOf(q)
-		return s.order(ctx, c, "approve", false, OverrideFreeze(q.Hash, q.Reason, by))
+		return s.order(ctx, c, "approve", false, OverrideFreeze(q, by))
 	}
 	c.About.Target = q.Hash
 	var given record.Approval

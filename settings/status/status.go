@@ -351,6 +351,9 @@ type ApproveRequest struct {
 	// Revision is the commit that the person saw, or its first digits, [MinRevision] at least. The order is refused if
 	// it would let another one go on. If empty, that is not checked.
 	Revision string `json:"revision,omitempty"`
+	// Until is when the freeze ends that the person saw. With Override, the order is refused if the freeze ends later
+	// now. If zero, that is not checked.
+	Until time.Time `json:"until,omitzero"`
 }
 
 // DocumentRequest is the request of sync.diff for the document of a peel.
@@ -389,6 +392,13 @@ type Naming struct {
 type PinRequest struct {
 	Revision   string `json:"revision"` // its commit, or its first digits, [MinRevision] at least
 	UntilNewer bool   `json:"until_newer,omitempty"`
+}
+
+// ReleaseRequest is the request of sync.resume and sync.unpin.
+type ReleaseRequest struct {
+	// Since is when the pause or the pin began that the person saw. The order is refused if it would end another one.
+	// If zero, that is not checked.
+	Since time.Time `json:"since,omitzero"`
 }
 
 // RetryRequest is the request of sync.retry to try a revision again that was rolled back.

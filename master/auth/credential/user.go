@@ -50,6 +50,8 @@ type User struct {
 	CreatedBy string    `json:"created_by"`
 	Revoked   time.Time `json:"revoked,omitzero"` // zero: it is not
 	RevokedBy string    `json:"revoked_by,omitempty"`
+	// EndsMade is true if the revocation ends what the person made, too: masters refuse it wherever they meet it.
+	EndsMade bool `json:"ends_made,omitempty"`
 }
 
 // A Login identifies a person at a provider of OpenID Connect. The provider never gives a subject twice.
@@ -61,6 +63,15 @@ type Login struct {
 // HasKeyBy reports whether a person requested one of the user's credentials.
 func (u *User) HasKeyBy(by string) bool {
 	return slices.ContainsFunc(u.Keys, func(k Key) bool { return k.By == by })
+}
+
+// Maker returns who added the user, if that is a person who can be revoked; otherwise it is empty.
+func (u *User) Maker() string {
+	if u.Login != nil || u.CreatedBy == u.Name || u.CreatedBy == LocalUser ||
+		grants.CheckName(grants.RoleOperator, u.CreatedBy) != nil {
+		return ""
+	}
+	return u.CreatedBy
 }
 
 // Expires returns when the last credential of the user expires; zero: never.

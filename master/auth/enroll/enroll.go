@@ -72,7 +72,10 @@ type Options struct {
 	Push func(context.Context) error
 	// PushSoon has that done after the reply to this request.
 	PushSoon func()
-	Log      *slog.Logger
+	// CheckMaker returns [grants.ErrNotAllowed] if who made a join token was revoked with all that they made; nil:
+	// nobody was.
+	CheckMaker func(ctx context.Context, by string) error
+	Log        *slog.Logger
 }
 
 // Hosts enrolls peels and revokes them, on a master that has the keys. It owns the join tokens and the revocations of

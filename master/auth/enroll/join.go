@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/token"
 	"github.com/seed-c01c3da5/zester/master/bucket"
 	"github.com/seed-c01c3da5/zester/settings/sorting"
@@ -114,7 +115,13 @@ func (h *Hosts) redeemable(ctx context.Context, q Request) error {
 	if err != nil {
 		return err
 	}
-	return r.admits(q.ID, hash)
+	if err := r.admits(q.ID, hash); err != nil || h.o.CheckMaker == nil {
+		return err
+	}
+	if err = h.o.CheckMaker(ctx, r.CreatedBy); errors.Is(err, grants.ErrNotAllowed) {
+		err = fmt.Errorf("%w: %w; %s", ErrJoinEnded, err, otherWays)
+	}
+	return err
 }
 
 // Joins reports whether a request has a join token that admits its peel now.

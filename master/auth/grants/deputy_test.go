@@ -77,6 +77,8 @@ func aims(ack string) []string {
 		wire.Cmd("peel-b"), wire.Settings("peel-b"), wire.CancelOf(jid), wire.StatusOf(jid), wire.DispatchOf(jid),
 		wire.Direct("peel-b", "ann"), wire.Direct("peel-b", "bob"),
 		wire.AnswerOf("bob", "1", "peel-b"), wire.Dispatch("ann"), "_INBOX.peel-b.x", "_INBOX_MASTER.m1.x", "_R_.x.y",
+		wire.API("hold", "approve", "bob"), wire.API("hold", "reject", "bob"), wire.API("sync", "approve", "bob"),
+		wire.API("role", "set", "bob"), "$KV.held.action.x", "$KV.roles.all", "$KV.users.bob",
 	}
 	for _, of := range senderSubjects() {
 		aims = append(aims, of("peel-b"), of("peel-a"))

@@ -29,6 +29,7 @@ type Directory struct {
 // Ended returns the keys of people that were revoked, by role.
 func (d *Directory) Ended(ctx context.Context) (map[grants.Role]map[string]credential.End, error) {
 	users, err := d.List(ctx)
+	gone := endedMakers(users)
 	ends := map[grants.Role]map[string]credential.End{}
 	for _, u := range users {
 		if ends[u.Role] == nil {
@@ -37,6 +38,7 @@ func (d *Directory) Ended(ctx context.Context) (map[grants.Role]map[string]crede
 		if !u.Revoked.IsZero() {
 			maps.Copy(ends[u.Role], credential.Ends(u.Keys, u.Revoked))
 		}
+		maps.Copy(ends[u.Role], endedWith(&u, gone))
 		for public, e := range u.Ended {
 			role := cmp.Or(e.Role, u.Role)
 			if ends[role] == nil {
@@ -46,6 +48,43 @@ func (d *Directory) Ended(ctx context.Context) (map[grants.Role]map[string]crede
 		}
 	}
 	return ends, err
+}
+
+// endedMakers returns the people whose revocation ends what they made, with its time, and all whom they made.
+func endedMakers(users []credential.User) map[string]time.Time {
+	gone := map[string]time.Time{}
+	for _, u := range users {
+		if u.EndsMade {
+			gone[u.Name] = u.Revoked
+		}
+	}
+	for more := len(gone) > 0; more; {
+		more = false
+		for _, u := range users {
+			at, isMade := gone[u.CreatedBy]
+			if _, known := gone[u.Name]; isMade && !known && u.Login == nil {
+				gone[u.Name], more = at, true
+			}
+		}
+	}
+	return gone
+}
+
+// endedWith returns the keys of a person that end with who made the person, or asked for the key. The list of those who
+// were revoked may have lacked them when it was done.
+func endedWith(u *credential.User, gone map[string]time.Time) map[string]credential.End {
+	ends := map[string]credential.End{}
+	for _, k := range u.Keys {
+		at, isMade := gone[u.Name]
+		if byAt, ok := gone[k.By]; ok && k.By != u.Name {
+			at, isMade = byAt, true
+		}
+		if isMade && u.Revoked.IsZero() {
+			at = slices.MaxFunc([]time.Time{at, k.Issued}, time.Time.Compare)
+			maps.Copy(ends, credential.Ends([]credential.Key{k}, at))
+		}
+	}
+	return ends
 }
 
 // Add signs a credential for a person, requested by another one, and returns its JWT. The error is [ErrExists] if the
@@ -134,6 +173,16 @@ func (d *Directory) List(ctx context.Context) ([]credential.User, error) {
 // given again. Revoking again changes nothing. If the revocation is stored but was not pushed to the bus, it returns
 // the user and an error.
 func (d *Directory) Revoke(ctx context.Context, name, by string) (*credential.User, error) {
+	return d.revoke(ctx, name, by, false)
+}
+
+// RevokeAll is [Directory.Revoke] for a person and all that the person made: no master takes it any more, also what a
+// list of it lacks. Who knows it ends it for all to see.
+func (d *Directory) RevokeAll(ctx context.Context, name, by string) (*credential.User, error) {
+	return d.revoke(ctx, name, by, true)
+}
+
+func (d *Directory) revoke(ctx context.Context, name, by string, all bool) (*credential.User, error) {
 	if err := grants.CheckName(grants.RoleOperator, name); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNotFound, err)
 	}
@@ -147,10 +196,12 @@ func (d *Directory) Revoke(ctx context.Context, name, by string) (*credential.Us
 	if u.RevokedBy == "" { // also if only the register has the revocation
 		u.RevokedBy = by
 	}
+	u.EndsMade = u.EndsMade || all
 	err = d.Store.all.Create(ctx, name, *u)
 	if errors.Is(err, bucket.ErrPresent) {
 		*u, err = d.Store.all.Change(ctx, name, func(r *credential.User) error {
 			r.Revoked, r.RevokedBy, r.Keys = u.Revoked, u.RevokedBy, credential.Merge(r.Keys, u.Keys)
+			r.EndsMade = r.EndsMade || all
 			return nil
 		})
 	}
@@ -258,8 +309,15 @@ func endKeys(u *credential.User, ends func(*credential.Key) bool) int {
 
 // Find returns a person, also one who was revoked; the error is [ErrNotFound] if there is none of that name.
 func (d *Directory) Find(ctx context.Context, name string) (*credential.User, error) {
-	all, err := d.List(ctx)
-	if err != nil {
+	var all []credential.User
+	known, _, err := d.Store.all.Get(ctx, name) // a list may lag
+	switch {
+	case err == nil:
+		all = append(all, known)
+	case !errors.Is(err, bucket.ErrAbsent):
+		return nil, err
+	}
+	if all, err = withIssued(d.Keys.Dir(), all); err != nil {
 		return nil, err
 	}
 	for i := range all {

@@ -127,9 +127,12 @@ func (u *Store) RulesOf(ctx context.Context, known *credential.User) (who access
 }
 
 // RulesBehind returns the rules about who made a token, also if they were revoked since and what they made was left in
-// force. A person without a record is an operator, whose credential was made beside the keys.
+// force. If it was not, the error is [grants.ErrNotAllowed]. A person without a record is an operator, whose credential was made beside the keys.
 func (u *Store) RulesBehind(ctx context.Context, name string) (who access.Who, rules []access.Rule, err error) {
 	known, err := u.all.Recent(ctx, name)
+	if err == nil {
+		err = checkMakers(ctx, known, u.all.Recent)
+	}
 	if err != nil && !errors.Is(err, bucket.ErrAbsent) {
 		return who, nil, err
 	}
@@ -149,6 +152,9 @@ func (u *Store) find(ctx context.Context, a grants.Caller) (credential.User, err
 		return known, err
 	case !known.Revoked.IsZero():
 		return known, fmt.Errorf("%w: %s was revoked", grants.ErrNotAllowed, a.User)
+	}
+	if err := checkMakers(ctx, known, u.all.Recent); err != nil {
+		return known, err
 	}
 	known.Name = a.User
 	if known.Role != grants.RoleLimited {
@@ -187,8 +193,55 @@ func (u *Store) CheckNotRevoked(ctx context.Context, name string) error {
 	case !user.Revoked.IsZero():
 		return fmt.Errorf("%w: %s was revoked", grants.ErrNotAllowed, name)
 	}
+	return checkMakers(ctx, user, u.stored)
+}
+
+// stored returns a record as the leader of the bucket has it.
+func (u *Store) stored(ctx context.Context, name string) (credential.User, error) {
+	r, _, err := u.all.Get(ctx, name)
+	return r, err
+}
+
+// CheckMaker returns [grants.ErrNotAllowed] if somebody was revoked with all that they made, or whoever made them was.
+// It reads the bucket, as [Store.CheckNotRevoked] does.
+func (u *Store) CheckMaker(ctx context.Context, name string) error {
+	if grants.CheckName(grants.RoleOperator, name) != nil {
+		return nil // no person
+	}
+	r, err := u.stored(ctx, name)
+	switch {
+	case errors.Is(err, bucket.ErrAbsent):
+		return nil // the credential was made beside the keys
+	case err != nil:
+		return err
+	}
+	return checkMakers(ctx, r, u.stored)
+}
+
+// checkMakers returns [grants.ErrNotAllowed] if a person was revoked with all that the person made, or one of those who
+// made the person, directly or through others. A list of what was made may have lacked something when it was ended.
+func checkMakers(ctx context.Context, r credential.User,
+	read func(context.Context, string) (credential.User, error),
+) (err error) {
+	for range maxMakers {
+		if r.EndsMade {
+			return fmt.Errorf("%w: %s was revoked with all that %[2]s made", grants.ErrNotAllowed, r.Name)
+		}
+		by := r.Maker()
+		if by == "" {
+			return nil
+		}
+		if r, err = read(ctx, by); errors.Is(err, bucket.ErrAbsent) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
 	return nil
 }
+
+// maxMakers bounds how far back it is asked who made whom.
+const maxMakers = 64
 
 // IsBreakGlass reports whether a caller uses the credential in the data directory of a master although an operator
 // without limits has a credential or a login of the own name, which could be used instead. The name made is empty, or
