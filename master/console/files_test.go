@@ -245,9 +245,9 @@ func filesBehindLinks(t *testing.T, f *fleet) {
 			t.Fatalf("%v: %s", err, out)
 		}
 	}
-	for what, link := range map[string][2]string{
-		"a file":   {"../all.yaml", "settings/api/linked.yaml"},
-		"a folder": {"web", "settings/api"},
+	for what, link := range map[string][3]string{
+		"a file":   {"../all.yaml", "settings/api/linked.yaml", "the name is taken: there is a file settings/api/linked.yaml"},
+		"a folder": {"web", "settings/api", "api.linked has no file: settings/api is not a directory"},
 	} {
 		dir = filepath.Join(t.TempDir(), "work")
 		if out, err := exec.Command("git", "clone", "-q", f.repo, dir).CombinedOutput(); err != nil {
@@ -272,7 +272,7 @@ func filesBehindLinks(t *testing.T, f *fleet) {
 			t.Fatal(err)
 		}
 		for _, name := range []string{"pat", "ann"} {
-			if _, err := api.ScheduleAdd.Ask(t.Context(), f.people[name], add); err == nil || !strings.Contains(err.Error(), "symbolic link") {
+			if _, err := api.ScheduleAdd.Ask(t.Context(), f.people[name], add); err == nil || !strings.Contains(err.Error(), link[2]) {
 				t.Errorf("%s as a link: %s gets %q %v", what, name, api.CodeOf(err), err)
 			}
 		}
