@@ -12,6 +12,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/settings/status"
 )
 
 // entries are as many as a change of all of them needs an approval, every so many hours.

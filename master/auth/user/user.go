@@ -127,7 +127,8 @@ func (u *Store) RulesOf(ctx context.Context, known *credential.User) (who access
 }
 
 // RulesBehind returns the rules about who made a token, also if they were revoked since and what they made was left in
-// force. If it was not, the error is [grants.ErrNotAllowed]. A person without a record is an operator, whose credential was made beside the keys.
+// force. If it was not, the error is [grants.ErrNotAllowed]. A person without a record is an operator, whose credential
+// was made beside the keys.
 func (u *Store) RulesBehind(ctx context.Context, name string) (who access.Who, rules []access.Rule, err error) {
 	known, err := u.all.Recent(ctx, name)
 	if err == nil {
