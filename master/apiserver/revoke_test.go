@@ -378,7 +378,7 @@ func TestWhatAListLacksEndsWithItsMaker(t *testing.T) {
 				_, err := known.Of(t.Context(), from)
 				holds("reading by the token "+name, err, ends)
 			}
-			_, err = api.TokenList.Ask(t.Context(), friend, api.None{})
+			_, err = api.TokenList.Ask(t.Context(), friend, api.NamesRequest{})
 			holds("friend, who is connected", err, true)
 			holds("a late send for friend", known.CheckCurrent(t.Context(), "friend"), true)
 			if joins := authority.Hosts.Joins(t.Context(), enroll.Request{ID: "web-09", Token: door}); joins != keep {
