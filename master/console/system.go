@@ -234,7 +234,8 @@ func showAccess(v *visit) (*shown, error) {
 	a := view.AccessOf(v.r.Context(), v.ask, v.query("people"), v.query("tokens"))
 	a.Role = v.query("role")
 	a.May = view.May{
-		Name: v.query("name"), Verb: v.query("verb"), On: v.query("on"), Function: v.query("function"), Args: v.query("args"),
+		Name: v.query("name"), Verb: v.query("verb"), On: v.query("on"),
+		Function: v.query("function"), Args: v.query("args"),
 	}
 	if a.May.Name == "" && v.session.Role.IsNarrow() {
 		a.May.Name = v.session.User // who may not ask about others

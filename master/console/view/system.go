@@ -216,9 +216,11 @@ func (m *May) Ask(ctx context.Context, by api.Asker, q api.AccessRequest) {
 // read.
 func AccessOf(ctx context.Context, by api.Asker, people, tokens string) *Access {
 	v := &Access{
-		Users: api.UserList.Extra(ctx, by, api.NamesRequest{After: people}), Roles: api.RoleList.Extra(ctx, by, api.None{}),
-		Tokens: api.TokenList.Extra(ctx, by, api.NamesRequest{After: tokens}),
-		Join:   api.JoinList.Extra(ctx, by, api.None{}), Sessions: api.SessionList.Extra(ctx, by, api.None{}),
+		Users:    api.UserList.Extra(ctx, by, api.NamesRequest{After: people}),
+		Roles:    api.RoleList.Extra(ctx, by, api.None{}),
+		Tokens:   api.TokenList.Extra(ctx, by, api.NamesRequest{After: tokens}),
+		Join:     api.JoinList.Extra(ctx, by, api.None{}),
+		Sessions: api.SessionList.Extra(ctx, by, api.None{}),
 	}
 	if u := v.Users.Value; u != nil && len(u.Users) > Rows {
 		u.Users, u.Next = u.Users[:Rows], u.Users[Rows-1].Name
