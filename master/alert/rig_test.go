@@ -128,6 +128,19 @@ func (d *desk) take() (told []string) {
 	return told
 }
 
+// read returns the bodies since the last call of forget.
+func (d *desk) read() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Clone(d.bodies)
+}
+
+func (d *desk) forget() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.bodies = nil
+}
+
 func (d *desk) asked() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -147,7 +160,7 @@ type bench struct {
 
 	mu       sync.Mutex
 	problems []verdict.Problem
-	output   func(entry string, peel target.PeelID) (notify.Output, error)
+	output   func(ctx context.Context, entry string, peel target.PeelID) (notify.Output, error)
 	cause    func(verdict.Kind, string) cause.Finding // nil: no commit is known
 	health   verdict.Health
 	sync     status.Sync
@@ -259,13 +272,14 @@ func (b *bench) start(name string) *master {
 			}
 			return b.cause(kind, entry)
 		},
-		Output: func(_ context.Context, entry string, peel target.PeelID) (notify.Output, error) {
+		Output: func(ctx context.Context, entry string, peel target.PeelID) (notify.Output, error) {
 			b.mu.Lock()
-			defer b.mu.Unlock()
-			if b.output == nil {
+			read := b.output
+			b.mu.Unlock()
+			if read == nil {
 				return notify.Output{}, nil
 			}
-			return b.output(entry, peel)
+			return read(ctx, entry, peel)
 		},
 		Pings: b.pings,
 		Runs: func(match func(string) bool) []verdict.Run {

@@ -142,9 +142,12 @@ func textOf(all []AlertMessage) Text {
 		t.Lines = append(t.Lines, m.Title())
 		events.Write([]byte(m.Event))
 	}
-	t.Lines = append(t.Lines[:min(len(t.Lines), maxLines-1)], "next: zester alert list")
 	t.Title = fmt.Sprintf("%d alerts, %d ended", began, ended)
 	t.Summary, t.ID = strings.Join(t.Lines, "; "), hex.EncodeToString(events.Sum(nil))[:32]
+	if shown := maxLines - 2; len(t.Lines) > shown {
+		t.Lines = append(t.Lines[:shown], fmt.Sprintf("and %d more", len(t.Lines)-shown))
+	}
+	t.Lines = append(t.Lines, "next: zester alert list")
 	return t
 }
 

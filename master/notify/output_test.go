@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
 	"github.com/seed-c01c3da5/zester/master/notify"
@@ -47,6 +48,9 @@ func TestTheEndOfAnOutputIsBoundedAndShownAsText(t *testing.T) {
 		if got := notify.OutputOf(data); len(got) != 0 {
 			t.Errorf("%v: %q", data, got)
 		}
+	}
+	if got := notify.OutputOf(strings.Repeat("early\n", 64<<10) + "last\n"); len(got) != 10 || got[9] != "last" {
+		t.Errorf("the end of a long output: %q", got)
 	}
 	if got := notify.OutputOf("one\ntwo"); !slices.Equal(got, []string{"one", "two"}) {
 		t.Errorf("%q", got)
@@ -127,6 +131,32 @@ func TestPagerDutyGetsAListOfPeelsAlsoIfThereIsNone(t *testing.T) {
 	o := notify.ReceiverOptions{Provider: notify.ReceiverPagerDuty, URL: s.URL, Key: receiverFile(t, "key-of-ops")}
 	if send(t, made(t, o), m); !strings.Contains(s.bodies[0], `"first_peels":[]`) {
 		t.Error(s.bodies[0])
+	}
+}
+
+func TestAMessageSaysHowManyMoreThereAre(t *testing.T) {
+	s := receiverServe(t)
+	r := made(t, notify.ReceiverOptions{Provider: notify.ReceiverTeams, URL: s.URL})
+	one := some
+	one.Peels = 3
+	if send(t, r, one); !strings.Contains(s.bodies[0], "peels: db-1, db-2 and 1 more") {
+		t.Error(s.bodies[0])
+	}
+	send(t, r, slices.Repeat([]notify.AlertMessage{some}, 100)...)
+	if n := strings.Count(s.bodies[1], `"backup-db failed, missed on 12 peels"`); n != 58 ||
+		!strings.Contains(s.bodies[1], `"and 42 more"`) || !strings.Contains(s.bodies[1], `"next: zester alert list"`) {
+		t.Errorf("%d of 100 titles: %s", n, s.bodies[1])
+	}
+}
+
+// Alertmanager is told when an alert ended, not when the message about that was made.
+func TestAlertmanagerLearnsWhenAnAlertEnded(t *testing.T) {
+	s := receiverServe(t)
+	m := ended()
+	m.Time = at.Add(time.Hour)
+	send(t, made(t, notify.ReceiverOptions{Provider: notify.ReceiverAlertmanager, URL: s.URL}), m)
+	if want := `"endsAt":"2026-06-01T09:00:00Z"`; !strings.Contains(s.bodies[0], want) {
+		t.Errorf("no %s in %s", want, s.bodies[0])
 	}
 }
 
