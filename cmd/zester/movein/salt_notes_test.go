@@ -43,7 +43,7 @@ func TestArgumentsThatAreLeftOutHaveANote(t *testing.T) {
 		{`"state": "service", "fun": "running", "name": "x", "sig": "xd"`, "argument sig: xd is left out, it has no counterpart"},
 		{`"state": "file", "fun": "absent", "name": "/srv/a/b", "retry": {"attempts": "30", "interval": "7"}`, "argument retry: 10 attempts instead of 30"},
 		{`"state": "file", "fun": "absent", "name": "/srv/a/b", "retry": {"attempts": 10, "splay": 0}`, ""},
-		{`"state": "mount", "fun": "mounted", "name": "/srv", "device": "/dev/sdb1", "fstype": "ext4", "watch": []`, "requisite watch: a mount is not made again after a change, as it is in Salt"},
+		{`"state": "mount", "fun": "mounted", "name": "/srv", "device": "/dev/sdb1", "fstype": "ext4", "watch": []`, "requisite watch: a mount is not made again after a change, as it is in Saltwhat is mounted with other options or from another device stays until the next boot: Salt mounts it again"},
 		{`"state": "file", "fun": "absent", "name": "/srv/a/b", "retry": {"splay": 5}`, "argument retry: splay is left out, it has no counterpart"},
 		{`"state": "cmd", "fun": "run", "name": "a -b 'c d'", "creates": "/a", "python_shell": false`, ""},
 		{`"state": "sysctl", "fun": "present", "name": "vm.swappiness", "value": 1, "config": "/etc/sysctl.d/a.conf"`, "argument config: /etc/sysctl.d/a.conf is left out, it has no counterpart"},
