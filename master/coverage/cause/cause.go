@@ -12,8 +12,8 @@
 // which a run failed, which need not be the one that the peel has now.
 //
 // A commit is no cause if the problem began before the commit reached the peels, if it did not change the entry, or if
-// at least four fifths of the peels that ran with it are well. Nor is the commit that brought an entry the cause if no
-// run of it has ever succeeded: nothing was well before.
+// at least four fifths of the peels that ran with it are well. If no commit is the cause and no run of an entry has
+// ever succeeded, it has failed since it began.
 //
 // The package is pure: it reads no clock and no store. It compares times and counts; it does not know what a commit
 // says. A problem of peels without an entry has no runs to count, so its cause is at most possible.
@@ -108,7 +108,7 @@ type Finding struct {
 	Common string `json:"-"`
 }
 
-// sinceItBegan is in the place of a commit if no run of an entry has ever succeeded.
+// sinceItBegan is in the place of a commit if none explains a failure and no run of the entry has ever succeeded.
 const sinceItBegan = "it has failed since it began"
 
 // Of returns the cause of a problem: the first of the commits that is likely, else the first that is possible. The
@@ -122,9 +122,15 @@ func Of(p Problem, commits []Commit) Finding {
 		}
 		return Finding{Word: None, Text: text}
 	}
-	if !slices.ContainsFunc(p.Peels, func(peel Peel) bool { return !peel.Never }) {
+	f := p.best(commits)
+	if f.Word == None && !slices.ContainsFunc(p.Peels, func(peel Peel) bool { return !peel.Never }) {
 		return Finding{Word: None, Common: sinceItBegan, Text: sinceItBegan + ": no run has succeeded"}
 	}
+	return f
+}
+
+// best judges the commits, and returns the first that is likely, else the first that is possible, else why none is.
+func (p *Problem) best(commits []Commit) Finding {
 	var best *Finding
 	for _, c := range commits {
 		if !p.concerns(c) {
