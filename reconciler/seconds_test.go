@@ -132,6 +132,33 @@ func (p *pair) waits(o *secondOrder) api.HoldShown {
 	return a
 }
 
+// leavesOpen has ann store the order as an action by herself, so that nobody names what it is about: it is not carried out.
+func (p *pair) leavesOpen(o *secondOrder) {
+	p.t.Helper()
+	var data []byte
+	if q := o.ask(); q != nil {
+		var err error
+		if data, err = canon.Marshal(q); err != nil {
+			p.t.Fatal(err)
+		}
+	}
+	if strings.Contains(string(data), o.names()) || o.names() == encoded(p.t, nil) {
+		return // it names all
+	}
+	var a api.HoldAction
+	q := api.HoldAddRequest{Kind: api.HoldSecond, Verb: "sync." + o.verb, Data: data}
+	if err := p.says("ann", "hold", "add", q, &a); err != nil {
+		p.t.Fatal(err)
+	}
+	if err := p.approves("bob", a.ID); err == nil || !strings.Contains(err.Error(), "leaves open what it is about") {
+		p.t.Errorf("sync %s, of which nobody said what it is about: %v", o.verb, err)
+	}
+	p.after(2 * time.Second)
+	if o.done(p.status()) {
+		p.t.Errorf("sync %s is carried out, and nobody said what it is about", o.verb)
+	}
+}
+
 // A secondOrder is an order that ann gives and bob approves.
 type secondOrder struct {
 	verb   string
@@ -166,6 +193,7 @@ func (b *bench) twice(o secondOrder) {
 	}
 	o.ready()
 	p.rule(true)
+	p.leavesOpen(&o)
 	a := p.waits(&o)
 	for name, why := range map[string]string{"ann": "they are the same", "child": "ann made child"} {
 		for range 2 {
@@ -220,7 +248,7 @@ var secondOrders = map[string]func(*testing.T){
 				r.frozen(c)
 			}
 			r.twice(secondOrder{
-				verb: "approve", ready: next, change: next, refuse: "the freeze holds ",
+				verb: "approve", ready: next, change: next, refuse: "no freeze holds such a revision",
 				ask:   func() any { return status.ApproveRequest{Hash: string(c[:8]), Override: true, Reason: "outage 7"} },
 				names: func() string { return string(c) },
 				done:  func(s status.Sync) bool { return s.Rollout != nil && s.Rollout.Commit == c },
@@ -233,7 +261,7 @@ var secondOrders = map[string]func(*testing.T){
 				verb:   "approve",
 				ready:  func() { b.os("debian", b.ids...); b.os("other", b.ids...) },
 				change: func() { b.os("debian", b.ids[:7]...) },
-				refuse: "no revision waits for approval",
+				refuse: "no such plan waits",
 				ask:    func() any { return status.ApproveRequest{Hash: b.status().Facts.Hash[:8]} },
 				names:  func() string { return b.status().Facts.Hash },
 				done:   func(s status.Sync) bool { return s.Facts == nil && b.entries(b.ids[9]) == "a" },

@@ -55,6 +55,9 @@ func (o *Options) second(ctx context.Context, v Verb, c *Call) error {
 		return nil
 	}
 	if id := c.header.Get(HeldHeader); id != "" {
+		if err := v.checkNamed(ctx, c); err != nil {
+			return err
+		}
 		return o.people.begin(ctx, c, verb, id)
 	}
 	known, err := o.people.open(ctx)
@@ -106,6 +109,22 @@ func (o *Options) waits(ctx context.Context, v Verb, c *Call, verb access.Verb) 
 	}
 	c.held = string(a.ID)
 	return api.Waits(a.ID)
+}
+
+// checkNamed returns an error if a held request leaves open what it is about, or is about what there is no more. Who has
+// it held names that, but for a program that asks for the action itself.
+func (v *Verb) checkNamed(ctx context.Context, c *Call) error {
+	if v.naming == nil {
+		return nil
+	}
+	named := *c
+	if err := v.naming(ctx, &named); err != nil {
+		return err
+	}
+	if !bytes.Equal(named.Data, c.Data) {
+		return &api.Error{Code: api.CodeConflict, Msg: "the request leaves open what it is about: ask for it again"}
+	}
+	return nil
 }
 
 // isDry reports whether a request about schedules only checks a change.

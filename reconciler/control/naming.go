@@ -56,7 +56,7 @@ func nameFrozen(c *service.Call, q status.ApproveRequest, sync *status.Sync) err
 		return record.Refuse("cannot override the freeze for %.64q: give a reason", q.Hash)
 	case f != nil && strings.HasPrefix(string(f.Commit), q.Hash):
 		q.Hash = string(f.Commit)
-		if q.Until.IsZero() {
+		if q.Until.IsZero() || !f.Until.IsZero() && q.Until.After(f.Until) {
 			q.Until = f.Until
 		}
 	case sync.Rollout != nil && strings.HasPrefix(string(sync.Rollout.Commit), q.Hash):
