@@ -163,6 +163,12 @@ func (e *explainer) explain(ctx context.Context, u *credential.User) (*api.Acces
 		a.Rule = "the credential of " + u.Name + " has expired"
 		return a, nil
 	}
+	if err := e.o.Users.CheckMaker(ctx, u.Name); errors.Is(err, grants.ErrNotAllowed) {
+		a.Rule = err.Error()
+		return a, nil
+	} else if err != nil {
+		return nil, err
+	}
 	verb := access.Verb(e.q.Verb)
 	on := access.On{Function: e.q.Function, Peels: e.peels, Path: e.q.Path}
 	if e.q.StateID == "" {

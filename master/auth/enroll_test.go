@@ -534,6 +534,20 @@ func TestATokenTakesThePlaceOfARequestWithoutOne(t *testing.T) {
 			t.Errorf("%+v, %v", used, err)
 		}
 
+		// A token of somebody who was revoked with all that they made lets in nobody, also no host that waits already.
+		enlist(t, b, a, credential.UserRequest{Name: "mallory", Role: grants.RoleOperator, TTL: time.Hour})
+		text, hash := credential.NewSecret("door")
+		q := credential.JoinRequest{Name: "door", Peel: "web-*", Uses: 1, TTL: time.Hour, Hash: hash}
+		if _, _, err := a.Hosts.AddJoinToken(t.Context(), q, "mallory"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := a.Users.RevokeAll(t.Context(), "mallory", "boss"); err != nil {
+			t.Fatal(err)
+		}
+		waiting := newHost(t, "web-09")
+		waiting.ask(t, a, "", enroll.ErrPending)
+		waiting.ask(t, a, text, enroll.ErrJoinEnded)
+
 		// After a request was rejected the token lets in another key, not the rejected one.
 		stranger, host = newHost(t, "web-08"), newHost(t, "web-08")
 		stranger.ask(t, a, "", enroll.ErrPending)

@@ -84,10 +84,10 @@ func (h *Hosts) EndJoinToken(ctx context.Context, name string) (*credential.Join
 
 // redeem takes one use of the join token of a request and returns the name that the history gets.
 func (h *Hosts) redeem(ctx context.Context, q Request) (by string, err error) {
-	name, hash, ok := credential.ParseToken(q.Token)
-	if !ok {
-		return "", ErrJoinUnknown
+	if err := h.redeemable(ctx, q); err != nil {
+		return "", err
 	}
+	name, hash, _ := credential.ParseToken(q.Token)
 	_, err = h.joins.Change(ctx, name, func(r *joinRecord) error {
 		if err := r.admits(q.ID, hash); err != nil {
 			return err

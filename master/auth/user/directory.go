@@ -52,18 +52,22 @@ func (d *Directory) Ended(ctx context.Context) (map[grants.Role]map[string]crede
 
 // endedMakers returns the people whose revocation ends what they made, with its time, and all whom they made.
 func endedMakers(users []credential.User) map[string]time.Time {
-	gone := map[string]time.Time{}
-	for _, u := range users {
+	gone, made := map[string]time.Time{}, map[string][]string{}
+	for i := range users {
+		u := &users[i]
 		if u.EndsMade {
 			gone[u.Name] = u.Revoked
 		}
+		if u.Login == nil {
+			made[u.CreatedBy] = append(made[u.CreatedBy], u.Name)
+		}
 	}
-	for more := len(gone) > 0; more; {
-		more = false
-		for _, u := range users {
-			at, isMade := gone[u.CreatedBy]
-			if _, known := gone[u.Name]; isMade && !known && u.Login == nil {
-				gone[u.Name], more = at, true
+	queue := slices.Collect(maps.Keys(gone))
+	for ; len(queue) > 0; queue = queue[1:] {
+		for _, name := range made[queue[0]] {
+			if _, known := gone[name]; !known {
+				gone[name] = gone[queue[0]]
+				queue = append(queue, name)
 			}
 		}
 	}

@@ -224,6 +224,7 @@ func (u *Store) CheckMaker(ctx context.Context, name string) error {
 func checkMakers(ctx context.Context, r credential.User,
 	read func(context.Context, string) (credential.User, error),
 ) (err error) {
+	name := r.Name
 	for range maxMakers {
 		if r.EndsMade {
 			return fmt.Errorf("%w: %s was revoked with all that %[2]s made", grants.ErrNotAllowed, r.Name)
@@ -238,10 +239,10 @@ func checkMakers(ctx context.Context, r credential.User,
 			return err
 		}
 	}
-	return nil
+	return fmt.Errorf("%w: more than %d people made %s, one after the other", grants.ErrNotAllowed, maxMakers, name)
 }
 
-// maxMakers bounds how far back it is asked who made whom.
+// maxMakers bounds how far back it is asked who made whom. Whoever has more makers than that may do nothing.
 const maxMakers = 64
 
 // IsBreakGlass reports whether a caller uses the credential in the data directory of a master although an operator
