@@ -123,8 +123,7 @@ func (s *Service) enter(ctx context.Context, a *api.HoldAction) error {
 			}
 		}
 		if len(*ids) >= api.HoldMaxOpenUser {
-			return refuse(api.CodeConflict,
-				"%d actions of %s wait for a person, and no more may; zester approve lists them", len(*ids), a.By)
+			return tooManyOpen(len(*ids), a.By)
 		}
 		*ids = append(*ids, a.ID)
 		return nil
@@ -135,6 +134,11 @@ func (s *Service) enter(ctx context.Context, a *api.HoldAction) error {
 	return err
 }
 
+func tooManyOpen(n int, user string) error {
+	return refuse(api.CodeConflict, "%d actions of %s wait for a person, and no more may; zester approve lists them", n,
+		user)
+}
+
 // stillOpen returns the actions that are open, and those that are about to be stored.
 func (s *Service) stillOpen(ctx context.Context, ids []api.HoldID, now time.Time) (open []api.HoldID, err error) {
 	for _, id := range ids {
@@ -143,6 +147,8 @@ func (s *Service) stillOpen(ctx context.Context, ids []api.HoldID, now time.Time
 		switch {
 		case errors.Is(err, bucket.ErrAbsent):
 			isOpen = now.Sub(wire.JID(id).Time()) < enterWithin
+		case errors.Is(err, bucket.ErrUnreadable):
+			isOpen = true
 		case err != nil:
 			return nil, err
 		}
@@ -228,16 +234,22 @@ func sameAdd(a, b api.HoldAddRequest) bool {
 
 // checkRoom refuses a further action of a user if there are too many.
 func checkRoom(all []api.HoldAction, user string, now time.Time) error {
-	open, keptUser := 0, 0
+	open, openUser, keptUser := 0, 0, 0
 	for _, a := range all {
-		if a.At(now).State == api.HoldOpen {
+		isOpen := a.At(now).State == api.HoldOpen
+		if isOpen {
 			open++
 		}
 		if a.By == user {
 			keptUser++
+			if isOpen {
+				openUser++
+			}
 		}
 	}
 	switch {
+	case openUser >= api.HoldMaxOpenUser:
+		return tooManyOpen(openUser, user)
 	case keptUser >= api.HoldMaxKeptUser:
 		return refuse(api.CodeConflict,
 			"%d actions were asked for in the name of %s in the last 7 days, and no more may be", keptUser, user)
