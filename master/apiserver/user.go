@@ -45,7 +45,7 @@ func pageOf[T any](all []T, name func(*T) string, after string) (page []T, next 
 	first := sort.Search(len(all), func(i int) bool { return name(&all[i]) > after })
 	all = all[first:]
 	for i, size := 0, 0; i < len(all); i++ {
-		if size >= pageBytes {
+		if size >= pageBytes && name(&all[i]) != name(&all[i-1]) {
 			return all[:i], name(&all[i-1]), nil
 		}
 		data, err := canon.Marshal(&all[i])
