@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/master/alert"
+	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/notify"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -51,9 +52,28 @@ func (s *services) alerts() *alert.Engine {
 // recentJobs is how many records of an entry are read to find a run that no person asked for.
 const recentJobs = 5
 
-// outputOf returns the end of what the newest run of an entry on a peel printed, by its record. It is empty if there is
-// no record, as for an entry without return_job, or if the run succeeded. Runs by hand do not count.
-func (s *services) outputOf(ctx context.Context, entry string, peel target.PeelID) (o notify.Output, err error) {
+// outputOf returns the end of what the newest run of an entry on a peel printed, if it failed. It is empty if the run has
+// no record yet, or none at all, because its entry has no return_job.
+func (s *services) outputOf(ctx context.Context, entry string, peel target.PeelID) (notify.Output, error) {
+	run, known := s.table.LastRun(entry, peel)
+	if !known || !run.Failed {
+		return notify.Output{}, nil
+	}
+	o, err := s.recordedOutput(ctx, entry, peel)
+	if err != nil || !isOutputOf(o, run) {
+		return notify.Output{}, err
+	}
+	return o, nil
+}
+
+// isOutputOf reports whether an output is of a run, and not of one before it: the run may have no record, or none yet.
+func isOutputOf(o notify.Output, run verdict.Run) bool {
+	return !o.Ended.Before(run.Ended.Truncate(time.Second))
+}
+
+// recordedOutput returns the end of what the newest run with a record printed. It is empty if there is no record, or if
+// that run succeeded. Runs by hand do not count.
+func (s *services) recordedOutput(ctx context.Context, entry string, peel target.PeelID) (o notify.Output, err error) {
 	page, err := s.jobs.List(ctx, job.Query{Schedule: entry, Target: peel, Limit: recentJobs})
 	if err != nil {
 		return o, err

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/master/notify"
@@ -13,6 +14,17 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
+
+// An output of a run before the newest one, which may have left no record, is not in an alert.
+func TestAnOutputOfAnEarlierRunIsOfNoAlert(t *testing.T) {
+	at := time.Date(2026, 6, 1, 9, 0, 0, 0, time.UTC)
+	run := verdict.Run{Ended: at.Add(300 * time.Millisecond)}
+	for ended, want := range map[time.Time]bool{at.Add(-time.Second): false, at: true, at.Add(time.Second): true, {}: false} {
+		if got := isOutputOf(notify.Output{Ended: ended}, run); got != want {
+			t.Errorf("an output at %s for a run that ended at %s: %v", ended, run.Ended, got)
+		}
+	}
+}
 
 // The output in an alert is of the newest run of this entry on this peel that no person asked for, if that run failed.
 func TestTheOutputOfAnAlertIsOfTheNewestRun(t *testing.T) {
@@ -48,7 +60,7 @@ func TestTheOutputOfAnAlertIsOfTheNewestRun(t *testing.T) {
 		}
 		want := func(what string, peel target.PeelID, want notify.Output) {
 			t.Helper()
-			got, err := s.outputOf(t.Context(), "backup", peel)
+			got, err := s.recordedOutput(t.Context(), "backup", peel)
 			if err != nil || !reflect.DeepEqual(got, want) {
 				t.Errorf("%s: %+v, %v; want %+v", what, got, err, want)
 			}
@@ -65,7 +77,7 @@ func TestTheOutputOfAnAlertIsOfTheNewestRun(t *testing.T) {
 
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err := s.outputOf(ctx, "backup", "db-2"); err == nil {
+		if _, err := s.recordedOutput(ctx, "backup", "db-2"); err == nil {
 			t.Error("an error of the store is the absence of an output")
 		}
 	})

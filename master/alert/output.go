@@ -57,7 +57,9 @@ func (s *outputs) read(ctx context.Context, m *notify.AlertMessage) (found notif
 		output, err := s.o.Output(ctx, m.Subject, peel)
 		if err != nil {
 			s.o.Log.Warn("output of a failed run not read for its alert", "alert", m.ID, "peel", peel, "err", err)
-			return found
+			if ctx.Err() != nil {
+				return found
+			}
 		}
 		if len(output.Lines) > 0 {
 			return output

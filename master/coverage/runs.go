@@ -8,6 +8,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
 	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/settings/sorting"
+	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 // Runs returns the newest runs of the entries that match accepts, by entry and peel: one of each peel that has the
@@ -30,22 +31,44 @@ func (t *Table) Runs(match func(entry string) bool) []verdict.Run {
 			if !want || p.document.spec(name) == nil {
 				continue
 			}
-			run := verdict.Run{
-				Entry: name, Peel: p.id, Started: at(int64(r.started)), Ended: at(int64(r.ended)),
-				Failed: r.exit != 0, Exit: exitCode(r.exit), Running: r.is&running != 0,
-			}
-			for _, e := range p.noted[name] {
-				if e.At.Before(run.Ended) {
-					run.Before = append(run.Before, e)
-				}
-			}
-			list = append(list, run)
+			list = append(list, p.run(r))
 		}
 	}
 	sorting.Func(list, func(a, b verdict.Run) int {
 		return cmp.Or(cmp.Compare(a.Entry, b.Entry), cmp.Compare(a.Peel, b.Peel))
 	})
 	return list
+}
+
+// LastRun returns the newest run of an entry on a peel, as [Table.Runs] does; false: the peel does not have the entry in its
+// settings.
+func (t *Table) LastRun(entry string, id target.PeelID) (run verdict.Run, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p := t.peels[id.Wire()]
+	if p == nil || p.document.spec(entry) == nil {
+		return run, false
+	}
+	for i := range p.rows {
+		if p.rows[i].name.Value() == entry {
+			return p.run(&p.rows[i]), true
+		}
+	}
+	return run, false
+}
+
+func (p *peel) run(r *row) verdict.Run {
+	name := r.name.Value()
+	run := verdict.Run{
+		Entry: name, Peel: p.id, Started: at(int64(r.started)), Ended: at(int64(r.ended)),
+		Failed: r.exit != 0, Exit: exitCode(r.exit), Running: r.is&running != 0,
+	}
+	for _, e := range p.noted[name] {
+		if e.At.Before(run.Ended) {
+			run.Before = append(run.Before, e)
+		}
+	}
+	return run
 }
 
 // exitCode returns the exit code of a row's field exit; 0 if there was none.

@@ -94,7 +94,6 @@ func (m AlertMessage) lines() (lines []string) {
 	if m.Text != "" {
 		lines = append(lines, outbound.Line(m.Text, maxAlertText))
 	}
-	lines = append(lines, m.outputLines()...)
 	if names := m.names(); names != "" {
 		lines = append(lines, "peels: "+names)
 	}
@@ -107,7 +106,8 @@ func (m AlertMessage) lines() (lines []string) {
 	if next := m.Command(); next != "" {
 		lines = append(lines, "next: "+next)
 	}
-	return append(lines, "alert: "+m.ID)
+	lines = append(lines, "alert: "+m.ID)
+	return append(lines, m.outputLines()...) // last, because receivers cut long texts
 }
 
 // names returns the first peels: "db-1, db-2 and 7 more".

@@ -2,6 +2,7 @@ package notify
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -21,6 +22,9 @@ const (
 	outputRead  = 64 << 10 // bytes at the end of an output in which secrets are looked for
 )
 
+// colours are the sequences with which programs colour what they print, and move the cursor.
+var colours = regexp.MustCompile("\x1b\\[[0-9;:?]*[ -/]*[@-~]")
+
 // An Output is the end of what a failed run printed.
 type Output struct {
 	Peel  target.PeelID
@@ -36,6 +40,7 @@ func OutputOf(data any) []string {
 	}
 	text := textOfData(data)
 	text = strings.ToValidUTF8(text[max(0, len(text)-outputRead):], "\uFFFD")
+	text = colours.ReplaceAllString(text, "") // which could part the name of a secret from its value
 	lines := slices.DeleteFunc(strings.Split(private.Hide(text), "\n"), func(line string) bool {
 		return strings.TrimSpace(line) == ""
 	})

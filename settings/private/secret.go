@@ -14,7 +14,7 @@ type patterns struct {
 	camel    *regexp.Regexp // the place between two words of camel case
 	word     *regexp.Regexp // a word that names a secret, in a name of words separated by "_"
 	about    *regexp.Regexp // the end of a name whose value is about a secret, but none
-	assigned *regexp.Regexp // NAME= or NAME: before a value; also Authorization: Bearer
+	assigned *regexp.Regexp // --NAME, NAME= or NAME: before a value; also Authorization: Bearer
 	value    *regexp.Regexp // a value, up to its end
 	inURL    *regexp.Regexp // the user and the password of a URL
 	sealed   *regexp.Regexp // a value that sops encrypted
@@ -37,7 +37,7 @@ var compiled = sync.OnceValue(func() *patterns {
 			`|(access|api|auth|encryption|master|preshared|private|signing)_?key`),
 		about: re(`_(ttl|timeout|lifetime|age|days|hours|minutes|seconds|expiry|expires|interval` +
 			`|count|size|length|limit|bits|file|path|dir|url|uri|endpoint|name|type|policy|enabled|required)s?$`),
-		assigned: re(`(?i)([\w.-]+)["']?\s*[=:]\s*(?:bearer |basic )?`),
+		assigned: re(`(?i)(?:^|\s)--?([a-z][\w-]*)[ \t]+|([\w.-]+)["']?\s*[=:]\s*(?:bearer |basic )?`),
 		value:    re(`^(?:"[^"]*"|'[^']*'|[^\s"',;&]+)`),
 		inURL:    re(`(://)[^\s/@]+@`),
 		sealed:   re(`ENC\[[^\]]*\]`),
@@ -103,8 +103,8 @@ func Credential(text string) string {
 }
 
 // Hide returns a text with [Hidden] in place of what looks like a secret: a text with a known [Shape], the user and
-// password of a URL, what sops encrypted, and the value of NAME=VALUE or NAME: VALUE if [LooksSecret] of the name.
-// token:NAME is not hidden, because it is the user of a program.
+// password of a URL, what sops encrypted, and the value of NAME=VALUE, NAME: VALUE or --NAME VALUE if [LooksSecret] of
+// the name. token:NAME is not hidden, because it is the user of a program.
 func Hide(text string) string {
 	p := compiled()
 	for _, s := range p.shapes {
@@ -120,7 +120,7 @@ func Hide(text string) string {
 			break
 		}
 		shown.WriteString(text[:m[1]])
-		name, assigned := text[m[2]:m[3]], text[m[0]:m[1]]
+		name, assigned := text[max(m[2], m[4]):max(m[3], m[5])], text[m[0]:m[1]]
 		text = text[m[1]:]
 
 		if value := p.value.FindString(text); value != "" && LooksSecret(name) && assigned != "token:" {
