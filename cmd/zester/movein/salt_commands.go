@@ -4,14 +4,11 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"path"
 	"regexp"
 	"slices"
 	"strings"
-	"unicode/utf16"
-	"unicode/utf8"
 
 	"gopkg.in/yaml.v3"
 
@@ -299,7 +296,6 @@ func serialized(c *conversion) error {
 		enc.SetEscapeHTML(false)
 		enc.SetIndent("", "  ")
 		err = enc.Encode(value)
-		inASCII(&text)
 	case "yaml":
 		var plainValue any
 		if raw, _ := json.Marshal(value); yaml.Unmarshal(raw, &plainValue) != nil {
@@ -314,21 +310,6 @@ func serialized(c *conversion) error {
 	}
 	c.args["content"] = text.String()
 	return err
-}
-
-// inASCII writes what is not ASCII in JSON as escapes, as Python does.
-func inASCII(text *bytes.Buffer) {
-	before := text.String()
-	text.Reset()
-	for _, r := range before {
-		if r < utf8.RuneSelf {
-			text.WriteRune(r)
-			continue
-		}
-		for _, unit := range utf16.AppendRune(nil, r) {
-			fmt.Fprintf(text, `\u%04x`, unit)
-		}
-	}
 }
 
 // copied copies a file of the host to a place where nothing is.

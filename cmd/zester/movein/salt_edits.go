@@ -118,7 +118,7 @@ func keyValue(c *conversion) error {
 	}
 	of := optionPattern(key, separator)
 	if marker != "" {
-		of = `(?:` + regexp.QuoteMeta(marker) + `[ \t]*)?` + of
+		of = oneOf(marker) + of
 	}
 	if appends, err := c.takeBool("append_if_not_found", false); err != nil || appends {
 		c.args["line"], c.args["match"] = key+separator+value, `^[ \t]*`+of
@@ -130,6 +130,16 @@ func keyValue(c *conversion) error {
 	c.args["pattern"] = `\A((?s:.*?))^[ \t]*` + of + `.*$`
 	c.args["repl"] = "${1}" + strings.ReplaceAll(key+separator+value, "$", "$$")
 	return nil
+}
+
+// oneOf is a pattern for what Salt removes at the beginning of a line that is to be uncommented: any of the characters,
+// as often as they are there.
+func oneOf(characters string) string {
+	var all []string
+	for _, r := range characters {
+		all = append(all, regexp.QuoteMeta(string(r)))
+	}
+	return `(?:(?:` + strings.Join(all, "|") + `)[ \t]*)*`
 }
 
 // commented reads file.comment. As in Salt a line begins with what the regular expression matches, whether or not that

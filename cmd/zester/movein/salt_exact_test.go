@@ -71,7 +71,7 @@ var exactLines = []line{
     file.line:
       path: /f
       line: a=b
-      match: ^[ \t]*(?:#[ \t]*)?a[ \t]*=
+      match: ^[ \t]*(?:(?:#)[ \t]*)*a[ \t]*=
 `},
 	{"file.replace", "/f", `"pattern": "a", "repl": "b", "count": 0, "flags": 8, "ignore_if_missing": true`, `
   id:
@@ -163,7 +163,7 @@ var exactLines = []line{
       path: /f
       content: |
         {
-          "a": "\u00e9\ud83d\ude00"
+          "a": "é😀"
         }
       diff: false
 `},

@@ -123,15 +123,36 @@ func (s *sources) rendered(host, file string) ([]byte, bool) {
 	return text, err == nil && len(text) <= maxFile
 }
 
+// foldersAbove is the mode that Salt gives to folders above a file: dir_mode, or the mode of the file, in which whoever may
+// do something may enter.
+func (c *conversion) foldersAbove() string {
+	if given, ok := c.left["dir_mode"]; ok {
+		if mode, err := octal("dir_mode", given); err == nil {
+			return plain(mode)
+		}
+		return plain(given)
+	}
+	mode, err := octal("mode", c.left["mode"])
+	if err != nil {
+		return "0755" // as of a file without a mode
+	}
+	folder := []byte(plain(mode))
+	for i := len(folder) - 3; i < len(folder); i++ {
+		if folder[i] != '0' {
+			folder[i] |= 1
+		}
+	}
+	return string(folder)
+}
+
 // managed reads the content of a file.
 func managed(c *conversion) error {
 	if c.twins() {
 		return nil
 	}
-	if mode, ok := c.left["dir_mode"]; ok && c.left["makedirs"] == true {
-		if mode, err := octal("dir_mode", mode); err != nil || mode != "0755" {
-			c.note("argument dir_mode: " + plain(mode) +
-				" is left out: makedirs makes the folders above a file with 0755")
+	if c.left["makedirs"] == true {
+		if made := c.foldersAbove(); made != "0755" {
+			c.note("makedirs makes the folders above a file with 0755: Salt gives them " + made)
 		}
 	}
 	keep, err := c.takeBool("replace", true)

@@ -332,7 +332,7 @@ var lines = []line{
   id:
     file.replace:
       path: /f
-      pattern: \A((?s:.*?))^[ \t]*(?:#[ \t]*)?a\.b[ \t]*=.*$
+      pattern: \A((?s:.*?))^[ \t]*(?:(?:#)[ \t]*)*a\.b[ \t]*=.*$
       repl: ${1}a.b=c
 `},
 	{"file.managed", "/f", `"source": "https://e.org/x", "source_hash": "sha256=0123456789abcdef0123456789abcdef0123456789abcdef0123456789ABCDEF", "mode": 644`, `

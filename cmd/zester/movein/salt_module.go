@@ -104,12 +104,12 @@ func blockReplaced(c *conversion) error {
 		return err
 	}
 	if value, ok := c.take("source"); ok {
-		if c.left["template"] != nil {
-			return refuse("argument template: a block from a template")
-		}
 		_, text, err := c.source.find(value)
-		if err != nil {
+		switch {
+		case err != nil:
 			return err
+		case c.left["template"] != nil, mayBeTemplate(string(text)): // Salt renders a source by itself
+			return refuse("argument source: a block from a template")
 		}
 		content += string(text)
 	} else if c.left["template"] != nil && mayBeTemplate(content) {
