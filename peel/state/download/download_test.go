@@ -136,12 +136,12 @@ func TestTheProxyOfTheEnvironmentIsUsed(t *testing.T) {
 		}
 		defer to.Close()
 		w.WriteHeader(http.StatusOK)
-		from, _, err := http.NewResponseController(w).Hijack()
+		from, read, err := http.NewResponseController(w).Hijack()
 		if err != nil {
 			return
 		}
 		defer from.Close()
-		go func() { _, _ = io.Copy(to, from) }()
+		go func() { _, _ = io.Copy(to, read) }() // with what the server has read of it already
 		_, _ = io.Copy(from, to)
 	}))
 	defer proxy.Close()
