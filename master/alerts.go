@@ -52,8 +52,8 @@ func (s *services) alerts() *alert.Engine {
 // recentJobs is how many records of an entry are read to find a run that no person asked for.
 const recentJobs = 5
 
-// outputOf returns the end of what the newest run of an entry on a peel printed, if it failed. It is empty if the run has
-// no record yet, or none at all, because its entry has no return_job.
+// outputOf returns the end of what the newest run of an entry on a peel printed, if it failed. It is empty if the run
+// has no record yet, or none at all, because its entry has no return_job.
 func (s *services) outputOf(ctx context.Context, entry string, peel target.PeelID) (notify.Output, error) {
 	run, known := s.table.LastRun(entry, peel)
 	if !known || !run.Failed {

@@ -111,8 +111,8 @@ func (o *Options) waits(ctx context.Context, v Verb, c *Call, verb access.Verb) 
 	return api.Waits(a.ID)
 }
 
-// checkNamed returns an error if a held request leaves open what it is about, or is about what there is no more. Who has
-// it held names that, but for a program that asks for the action itself.
+// checkNamed returns an error if a held request leaves open what it is about, or is about what there is no more. A
+// program that stores the action by itself may have left it open.
 func (v *Verb) checkNamed(ctx context.Context, c *Call) error {
 	if v.naming == nil {
 		return nil
