@@ -40,8 +40,8 @@ func (t *Table) Runs(match func(entry string) bool) []verdict.Run {
 	return list
 }
 
-// LastRun returns the newest run of an entry on a peel, as [Table.Runs] does; false: the peel does not have the entry in
-// its settings.
+// LastRun returns the newest run of an entry on a peel, as [Table.Runs] does. It returns false if the settings of the
+// peel do not have the entry.
 func (t *Table) LastRun(entry string, id target.PeelID) (run verdict.Run, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
