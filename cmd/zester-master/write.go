@@ -11,12 +11,10 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/master"
-	credentialpkg "github.com/seed-c01c3da5/zester/master/auth/credential"
-	"github.com/seed-c01c3da5/zester/master/auth/token"
-	"github.com/seed-c01c3da5/zester/master/auth/user"
 	"github.com/seed-c01c3da5/zester/master/forge"
 	"github.com/seed-c01c3da5/zester/master/notify"
 	"github.com/seed-c01c3da5/zester/master/outbound"
+	"github.com/seed-c01c3da5/zester/master/reach"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/push"
 	"github.com/seed-c01c3da5/zester/reconciler/propose"
@@ -93,18 +91,12 @@ func (c *Config) writes(places []*notify.Place, o *master.Options) (*propose.Ser
 	return s, nil
 }
 
-// notRevoked returns an error if a person or a token was revoked. It reads the buckets.
+// notRevoked returns an error if a person or a token was revoked, or who made it was with all that they made. It reads
+// the buckets.
 func notRevoked(ctx context.Context, js jetstream.JetStream, name string) error {
-	if t, ok := credentialpkg.TokenNameOf(name); ok {
-		tokens, err := token.Open(ctx, js)
-		if err != nil {
-			return err
-		}
-		return tokens.CheckNotRevoked(ctx, t)
-	}
-	users, err := user.Open(ctx, js)
+	known, err := reach.Open(ctx, js, nil)
 	if err != nil {
 		return err
 	}
-	return users.CheckNotRevoked(ctx, name)
+	return known.CheckCurrent(ctx, name)
 }
