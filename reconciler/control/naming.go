@@ -59,8 +59,6 @@ func nameFrozen(c *service.Call, q status.ApproveRequest, sync *status.Sync) err
 		if q.Until.IsZero() || !f.Until.IsZero() && q.Until.After(f.Until) {
 			q.Until = f.Until
 		}
-	case sync.Rollout != nil && strings.HasPrefix(string(sync.Rollout.Commit), q.Hash):
-		q.Hash = string(sync.Rollout.Commit)
 	default:
 		return record.Refuse("cannot override the freeze for %.64q: no freeze holds such a revision", q.Hash)
 	}
