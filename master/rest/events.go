@@ -81,7 +81,7 @@ func parsePosition(id string) (p position, err error) {
 
 // jobEvents streams the steps of a job and the returns of its targets as they are stored.
 func (r *routes) jobEvents(ctx context.Context, in *eventsInput) (*huma.StreamResponse, error) {
-	e := &events{r: r, acked: map[string]bool{}}
+	e := &events{r: r, from: callerOf(ctx), acked: map[string]bool{}}
 	if in.Last != "" {
 		var err error
 		if e.after, err = parsePosition(in.Last); err != nil {

@@ -12,7 +12,10 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/auth/access"
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/rest/bounds"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -23,6 +26,7 @@ import (
 // the job, and skips those that the client has.
 type events struct {
 	r       *routes
+	from    grants.Caller
 	job     *job.Job // as last read
 	request *http.Request
 	out     sink
@@ -186,12 +190,16 @@ func (e *events) pass(ctx context.Context, steps tail, acks <-chan *nats.Msg) (e
 // returnsOf returns the subject of the stored returns of a job.
 func returnsOf(jid wire.JID) string { return wire.KVSubject(wire.BucketJobReturns, string(jid)+".*") }
 
-// admitted returns an error if the token is not allowed to read the stream now, or if that cannot be checked.
+// admitted returns an error if the token is not allowed to read the stream now, or who made it, or if that cannot be
+// checked.
 func (e *events) admitted(ctx context.Context) error {
 	text, _ := bounds.Bearer(e.request)
 	t, err := e.r.Tokens.Authenticate(ctx, text)
 	if err == nil && !t.Has(credential.ScopeRead) && e.job.User != t.User() {
 		err = errors.New("the token lacks the scope read")
+	}
+	if err == nil {
+		err = e.r.Check(ctx, e.from, access.Verb(api.JobReturns.HTTP.Verb))
 	}
 	return err
 }

@@ -15,8 +15,10 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/seed-c01c3da5/zester/master/auth/access"
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/token"
+	"github.com/seed-c01c3da5/zester/master/auth/user"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/rest"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -483,6 +485,32 @@ func TestAnOpenStreamEndsWithItsToken(t *testing.T) {
 			t.Errorf("%q", names)
 		}
 		if took := time.Since(began); took > time.Second {
+			t.Errorf("it went on for %v", took)
+		}
+	})
+}
+
+// A rule that takes reading from the person who made a token ends the open streams of the token.
+func TestAnOpenStreamEndsWithTheRightsOfWhoMadeItsToken(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		s.peel("web-01", nil, nil)
+		jid := s.dispatch(s.admin(), object{"target": "*", "function": "test.ping", "timeout": "10m"})
+		events, _, _ := s.follow(s.reader(), jid, "")
+		time.Sleep(time.Minute)
+		users, err := user.Open(t.Context(), s.bus.JetStream(t))
+		if err == nil {
+			err = users.SetRole(t.Context(), credential.Role{Role: access.Role{
+				Name: "no-jobs", People: []string{"ann"}, Deny: []access.Actions{{Verbs: []string{"job.*"}}},
+			}})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		if names, _ := all(events); !slices.Equal(names, []string{"dispatched claimed"}) {
+			t.Errorf("%q", names)
+		}
+		if took := time.Since(began); took > 2*time.Second {
 			t.Errorf("it went on for %v", took)
 		}
 	})

@@ -33,6 +33,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/master/quota"
+	"github.com/seed-c01c3da5/zester/master/reach"
 	"github.com/seed-c01c3da5/zester/master/rest"
 	"github.com/seed-c01c3da5/zester/master/results"
 	"github.com/seed-c01c3da5/zester/peel/catalogue"
@@ -95,8 +96,10 @@ func (s *system) master(name string) {
 	consumer := results.New(results.Options{JetStream: s.js, Store: store})
 	table, err := coverage.New(coverage.Options{JetStream: s.js, Fleet: fleet})
 	must(err)
+	known, err := reach.Open(s.t.Context(), s.js, nil)
+	must(err)
 	s.backend = rest.Backend{
-		Check:      func(context.Context, grants.Caller, access.Verb) error { return nil },
+		Check:      known.Check,
 		CheckWhole: func(context.Context, grants.Caller, access.Verb) error { return nil },
 		Allow:      s.allow,
 		Coverage:   table,
