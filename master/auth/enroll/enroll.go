@@ -72,8 +72,7 @@ type Options struct {
 	Push func(context.Context) error
 	// PushSoon has that done after the reply to this request.
 	PushSoon func()
-	// CheckMaker returns [grants.ErrNotAllowed] if who made a join token was revoked with all that they made; nil:
-	// nobody was.
+	// CheckMaker returns [grants.ErrNotAllowed] if who made a join token was revoked with all that they made.
 	CheckMaker func(ctx context.Context, by string) error
 	Log        *slog.Logger
 }

@@ -115,7 +115,7 @@ func (h *Hosts) redeemable(ctx context.Context, q Request) error {
 	if err != nil {
 		return err
 	}
-	if err := r.admits(q.ID, hash); err != nil || h.o.CheckMaker == nil {
+	if err := r.admits(q.ID, hash); err != nil {
 		return err
 	}
 	if err = h.o.CheckMaker(ctx, r.CreatedBy); errors.Is(err, grants.ErrNotAllowed) {

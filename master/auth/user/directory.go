@@ -74,8 +74,7 @@ func endedMakers(users []credential.User) map[string]time.Time {
 	return gone
 }
 
-// endedWith returns the keys of a person that end with who made the person, or asked for the key. The list of those who
-// were revoked may have lacked them when it was done.
+// endedWith returns the keys of a person that end because somebody in gone made the person, or asked for the key.
 func endedWith(u *credential.User, gone map[string]time.Time) map[string]credential.End {
 	ends := map[string]credential.End{}
 	for _, k := range u.Keys {
@@ -180,8 +179,8 @@ func (d *Directory) Revoke(ctx context.Context, name, by string) (*credential.Us
 	return d.revoke(ctx, name, by, false)
 }
 
-// RevokeAll is [Directory.Revoke] for a person and all that the person made: no master takes it any more, also what a
-// list of it lacks. Who knows it ends it for all to see.
+// RevokeAll revokes a person as [Directory.Revoke] does, and has masters refuse what the person made, also what no list
+// has yet. The caller ends the records of what the person made.
 func (d *Directory) RevokeAll(ctx context.Context, name, by string) (*credential.User, error) {
 	return d.revoke(ctx, name, by, true)
 }
