@@ -87,11 +87,11 @@ var words = []Word{
 	{Argument, "prereq", "onlyif, or watch of the service"},
 	{Argument, "use", "the arguments, written again"},
 	{Argument, "order", "nothing: states run in the order of the files; require changes it"},
-	{Argument, "failhard", "require"},
+	{Argument, "failhard", "failhard beside the arguments of the state"},
 	{Argument, "watch_any", "watch: any change is enough"},
 	{Argument, "require_any", "require"},
 	{Argument, "fire_event", "nothing: zester state status has what changed"},
-	{Argument, "check_cmd", "check of file.managed, or onlyif"},
+	{Argument, "check_cmd", "check of file.managed, or a cmd.run that requires it"},
 
 	{Command, "state.sls", "state.apply"},
 	{Command, "state.highstate_test", "state.highstate test=true"},

@@ -21,7 +21,7 @@ const peelsHead = `# The hosts and their facts, for zester lint --facts peels.ya
 # zester peel facts > peels.yaml
 `
 
-// addPeels adds the file with the facts of the hosts.
+// addPeels adds peels.yaml, the file with the facts of the hosts, to the repo.
 func (r *SaltResult) addPeels(hosts []minion) error {
 	peels := map[string]any{}
 	for _, h := range hosts {

@@ -239,7 +239,7 @@ func (c *conversion) required() (names []string, err error) {
 	return c.requiredBy(value, 5)
 }
 
-// pipComment matches a comment in a file of requirements. #egg=NAME in an address is none.
+// pipComment matches a comment in a file of requirements. In an address, #egg=NAME is no comment.
 var pipComment = regexp.MustCompile(`(^|\s+)#.*`)
 
 // requiredBy returns the packages of a file of requirements and of the files that it names, down to a depth.

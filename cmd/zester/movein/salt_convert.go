@@ -139,8 +139,8 @@ func (n *naming) attempt(h *Minion, at int, src *sources) attempt {
 		c.guardAsCommand()
 	}
 	if d.State != "file" && c.function == "cmd.run" && !c.isDone && !isGuarded(fields, c.args) {
-		c.note("the command runs each time, and a test cannot tell what it may bring; onlyif, unless or creates says " +
-			"when it is needed")
+		c.note("the command runs in each run of the states, and test=true cannot predict what it changes; " +
+			"onlyif, unless or creates says when it is needed")
 	}
 	var states []made
 	if c.function == "" || c.isDone {

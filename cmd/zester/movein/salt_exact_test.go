@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// exactLines are declarations of which one detail does what Salt does.
+// exactLines are declarations, each with a detail in which a simpler conversion would do something else than Salt.
 var exactLines = []line{
 	{"file.comment", "/f", `"regex": "^foo$"`, `
   id:

@@ -229,7 +229,7 @@ var lines = []line{
       end: '#-- end managed zone --'
 `},
 	{"module.run", "service.restart", `"m_name": "nginx"`, `
-  # note: the command runs each time, and a test cannot tell what it may bring; onlyif, unless or creates says when it is needed
+  # note: the command runs in each run of the states, and test=true cannot predict what it changes; onlyif, unless or creates says when it is needed
   id:
     cmd.run:
       argv:
@@ -248,7 +248,7 @@ var lines = []line{
       - ops
 `},
 	{"module.run", "cmd.run", `"cmd": "update-grub"`, `
-  # note: the command runs each time, and a test cannot tell what it may bring; onlyif, unless or creates says when it is needed
+  # note: the command runs in each run of the states, and test=true cannot predict what it changes; onlyif, unless or creates says when it is needed
   id:
     cmd.run:
       command: update-grub
@@ -767,7 +767,7 @@ var lines = []line{
 `},
 	{"cmd.run", "true", `"stateful": true`, `
   # note: stateful: Salt reads the last line of the output, and changed_if its first 8 KiB
-  # note: the command runs each time, and a test cannot tell what it may bring; onlyif, unless or creates says when it is needed
+  # note: the command runs in each run of the states, and test=true cannot predict what it changes; onlyif, unless or creates says when it is needed
   id:
     cmd.run:
       command: "true"
@@ -775,7 +775,7 @@ var lines = []line{
         output: (?i)\bchanged["']?\s*[=:]\s*["']?(true|yes|1)\b
 `},
 	{"cmd.run", "true", `"stateful": false`, `
-  # note: the command runs each time, and a test cannot tell what it may bring; onlyif, unless or creates says when it is needed
+  # note: the command runs in each run of the states, and test=true cannot predict what it changes; onlyif, unless or creates says when it is needed
   id:
     cmd.run:
       command: "true"
@@ -794,7 +794,7 @@ var lines = []line{
       interval: 10s
 `},
 	{"cmd.run", "true", `"retry": {"attempts": "5", "interval": "7"}`, `
-  # note: the command runs each time, and a test cannot tell what it may bring; onlyif, unless or creates says when it is needed
+  # note: the command runs in each run of the states, and test=true cannot predict what it changes; onlyif, unless or creates says when it is needed
   id:
     cmd.run:
       command: "true"

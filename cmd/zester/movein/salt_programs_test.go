@@ -86,13 +86,13 @@ var programLines = []line{
       creates: /srv/done
 `},
 	{"cmd.script", "run.sh --fast  now", `"source": "salt://run.sh"`, `
-  # note: the command runs each time, and a test cannot tell what it may bring; onlyif, unless or creates says when it is needed
+  # note: the command runs in each run of the states, and test=true cannot predict what it changes; onlyif, unless or creates says when it is needed
   id:
     cmd.run:
       argv: [/bin/bash, -e, -c, "#!/bin/bash -e\necho one\n", script, --fast, now]
 `},
 	{"cmd.script", "run.sh one", `"source": "salt://run.sh", "args": "two\n"`, `
-  # note: the command runs each time, and a test cannot tell what it may bring; onlyif, unless or creates says when it is needed
+  # note: the command runs in each run of the states, and test=true cannot predict what it changes; onlyif, unless or creates says when it is needed
   id:
     cmd.run:
       argv: [/bin/bash, -e, -c, "#!/bin/bash -e\necho one\n", script, two]
@@ -123,7 +123,7 @@ var programLines = []line{
       - ops
 `},
 	{"cmd.run", "make", `"umask": "027"`, `
-  # note: the command runs each time, and a test cannot tell what it may bring; onlyif, unless or creates says when it is needed
+  # note: the command runs in each run of the states, and test=true cannot predict what it changes; onlyif, unless or creates says when it is needed
   id:
     cmd.run:
       command: umask 027; make

@@ -119,7 +119,7 @@ func (n *naming) fieldsOf(c *conversion, at int) (map[string]any, error) {
 		}
 	}
 	if c.isWaiting() && fields["onchanges"] == nil {
-		return nil, refuse("a wait without watch")
+		return nil, refuse("a wait without watch, which never runs")
 	}
 	return fields, c.guards(fields)
 }

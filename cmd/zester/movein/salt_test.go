@@ -164,7 +164,7 @@ func TestWhatHasNoCounterpart(t *testing.T) {
 		`"state": "cmd", "fun": "run", "onlyif": [{"fun": "file.exists"}]`:                       "argument onlyif: a function of Salt",
 		`"state": "cmd", "fun": "run", "require": [{"pkg": "none"}]`:                             "a requisite that names no state",
 		`"state": "cmd", "fun": "run", "prereq": [{"pkg": "x"}]`:                                 "argument prereq",
-		`"state": "cmd", "fun": "wait"`:                                                          "a wait without watch",
+		`"state": "cmd", "fun": "wait"`:                                                          "a wait without watch, which never runs",
 		`"state": "file", "fun": "managed", "source": "https://e.org/x"`:                         "argument source_hash: not a SHA-256 in digits, which a source from https needs",
 		`"state": "file", "fun": "managed", "source": "http://e.org/x"`:                          "argument source: a file that is not salt://",
 		`"state": "archive", "fun": "extracted", "source": "salt://a.tar", "options": "v"`:       "argument options: not --strip-components",

@@ -71,7 +71,7 @@ func keyMessage(name, kind string) string {
 	case "a token of zester":
 		replace = "revoke it: zester auth join-token revoke NAME"
 	case "an identity of age":
-		replace = "make a new one, and encrypt the secrets and their data key anew"
+		replace = "make a new one, then run sops updatekeys and sops rotate for each file"
 	}
 	return fmt.Sprintf("it has %s in plain text, which everybody who reads the repo can use: git rm --cached %s, "+
 		"and %s (the history keeps the old one: zester guide leaked)", kind, shell.Word(name), replace)

@@ -30,7 +30,7 @@ func TestFilesWithKeys(t *testing.T) {
 			"git rm --cached lee.creds, and revoke it: zester auth user revoke NAME (the history keeps the old one: zester guide leaked)"},
 		{"files/tls.pem", "# of the shop\n-----BEGIN EC PRIVATE KEY-----\nMHcCAQEE\n-----END EC PRIVATE KEY-----\n", "files/tls.pem:2:1", "make a new key"},
 		{"README.md", "join with " + token + "\n", "README.md:1:11", "zester auth join-token revoke NAME"},
-		{"keys.txt", "# created\n" + age + "\n", "keys.txt:2:1", "encrypt the secrets"},
+		{"keys.txt", "# created\n" + age + "\n", "keys.txt:2:1", "sops updatekeys"},
 		{"a b", string(seed), "a b:1:1", "git rm --cached 'a b'"},
 
 		{"cert.pem", "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n", "", ""},
