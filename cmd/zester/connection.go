@@ -24,8 +24,7 @@ type connection struct {
 	url, creds, ca, dataDir, name string
 
 	login string // where zester login has made the credential; empty: it has not
-	// passed is the default context if a data directory was given, which is used in its place; empty: there is none
-	passed string
+	passed string // the current context, if a data directory is used instead of it; else empty
 
 	flags *pflag.FlagSet // of the command that runs
 }
@@ -72,7 +71,8 @@ func (c *connection) applyContext() error {
 	return nil
 }
 
-// notUsed says which context a data directory has the place of, after a text; empty if there is none.
+// notUsed returns before and a sentence that says which context is not used because a data directory is given. It is
+// empty if there is none.
 func (c *connection) notUsed(before string) string {
 	if c.passed == "" {
 		return ""

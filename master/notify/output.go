@@ -33,7 +33,7 @@ type Output struct {
 }
 
 // OutputOf returns the last lines of the data that a run returned: the output of a command, or a text. Secrets are
-// hidden, and control characters are shown as \x1b.
+// hidden, colours are left out, and other control characters are shown as \x07.
 func OutputOf(data any) []string {
 	if command, ok := data.(map[string]any); ok {
 		data = textOfData(command["stdout"]) + "\n" + textOfData(command["stderr"])
@@ -80,10 +80,8 @@ func visible(line string) string {
 
 // HasOutput reports whether a run failed whose output belongs to the message.
 func (m *AlertMessage) HasOutput() bool {
-	lasts := slices.Contains([]AlertPhase{AlertBegan, AlertGrew, AlertLasts}, m.Phase)
-
-	return lasts && slices.Contains(m.Troubles, verdict.Failed) &&
-		len(m.Names) > 0
+	isOpen := m.Phase == AlertBegan || m.Phase == AlertGrew || m.Phase == AlertLasts
+	return isOpen && slices.Contains(m.Troubles, verdict.Failed) && len(m.Names) > 0
 }
 
 // outputLines returns the output as lines, each with a mark: an output cannot pretend to be other lines of the message.
