@@ -23,7 +23,7 @@ import (
 type connection struct {
 	url, creds, ca, dataDir, name string
 
-	login string // where zester login has made the credential; empty: it has not
+	login  string // where zester login has made the credential; empty: it has not
 	passed string // the current context, if a data directory is used instead of it; else empty
 
 	flags *pflag.FlagSet // of the command that runs

@@ -50,8 +50,8 @@ type User struct {
 	CreatedBy string    `json:"created_by"`
 	Revoked   time.Time `json:"revoked,omitzero"` // zero: it is not
 	RevokedBy string    `json:"revoked_by,omitempty"`
-	// EndsMade is true if the revocation ends what the person made, too: masters refuse tokens, people and join tokens of
-	// the person.
+	// EndsMade is true if the revocation ends what the person made, too: masters refuse tokens, people and join tokens
+	// of the person.
 	EndsMade bool `json:"ends_made,omitempty"`
 }
 
