@@ -141,8 +141,8 @@ func (b *bridge) mend(a *attempt, m *made) {
 	m.fields = fields
 }
 
-// before returns the names of the states that run before a declaration: those that it needs. In place of one that is not
-// converted it returns the states that this one needs.
+// before returns the names of the states that run before a declaration, because it needs them. In place of one that is
+// not converted it returns the states that this one needs.
 func (b *bridge) before(at int, seen map[int]bool) (names []string) {
 	seen[at] = true
 	for _, r := range requisites {
