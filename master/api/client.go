@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"iter"
+	"net"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -16,8 +17,11 @@ import (
 )
 
 const (
-	// for the greeting of one server, which needs no leader; then the next server is tried
-	connectWait   = 5 * time.Second
+	// for a connection to one server; then the next server is tried
+	dialWait = 5 * time.Second
+	// for the greeting and the handshake of a server, which needs no leader but has thousands of peels to greet after
+	// an outage, each in its turn
+	connectWait   = 15 * time.Second
 	reconnectWait = 250 * time.Millisecond
 	// for a reply, if the caller sets no deadline; an election of the bus takes up to 10 s
 	answerWait   = 15 * time.Second
@@ -55,7 +59,8 @@ func Connect(o ClientOptions) (*Client, error) {
 	}
 	d := newDenials()
 	opts := []nats.Option{
-		nats.Name("zester"), nats.Timeout(connectWait), nats.MaxReconnects(-1), nats.ReconnectWait(reconnectWait),
+		nats.Name("zester"), nats.MaxReconnects(-1), nats.ReconnectWait(reconnectWait),
+		nats.Timeout(connectWait), nats.SetCustomDialer(&net.Dialer{Timeout: dialWait}),
 		dial.Pinged(dial.ServicePing),
 	}
 	roots, err := dial.Roots(o.Creds)
