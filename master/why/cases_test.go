@@ -509,6 +509,11 @@ var fireCases = []fireCase{
 	}},
 
 	{"not_reporting", api.WhyUnknown, "not_reporting", func(w *world) { w.away() }},
+	{"last_known_of_an_interval", api.WhyRan, "", func(w *world) {
+		w.timed("interval: 6h")
+		w.away()
+		w.e.Next, w.e.Latest = at(w.t, "2026-11-23T00:30"), at(w.t, "2026-11-23T00:30")
+	}},
 	{"report_due", api.WhyUnknown, "report_due", func(w *world) {
 		w.timed("cron: '*/5 * * * *'")
 		w.e.Next, w.e.Latest = at(w.t, "2026-11-23T07:55"), at(w.t, "2026-11-23T07:55")

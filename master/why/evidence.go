@@ -179,7 +179,8 @@ func (f *Found) Explain() (*api.WhyAnswer, error) {
 		w.Nominal = fire.nominal
 		v = q.judge(fire.nominal)
 	}
-	w.Verdict, w.Reason, w.Text = v.is, v.reason, v.answer+q.rolloutWords(fire.nominal)+q.causeWords(fire.nominal)
+	w.Verdict, w.Reason = v.is, v.reason
+	w.Text = q.awayWords() + v.answer + q.rolloutWords(fire.nominal) + q.causeWords(fire.nominal)
 	q.addFacts(fire, v, w)
 	w.Facts = q.facts
 	return w, nil

@@ -21,6 +21,15 @@ func (q *question) presence() string {
 	}
 }
 
+// awayWords says that a peel that is away may have had later fires of an entry whose plan gives no times. It is empty
+// if a time was asked for.
+func (q *question) awayWords() string {
+	if q.Time != "" || q.hasClock || q.Presence.Online || q.Presence.Unknown || q.listed == nil {
+		return ""
+	}
+	return string(q.Peel) + strings.TrimPrefix(q.presence(), "it") + ", so later fires are not known. "
+}
+
 // took writes how long a run took.
 func took(d time.Duration) string {
 	if d < 0 {

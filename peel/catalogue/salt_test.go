@@ -14,8 +14,10 @@ import (
 func TestTheWordsOfSaltNameWhatExists(t *testing.T) {
 	t.Parallel()
 	files := map[string]bool{"top.yaml": true}
-	arguments := map[string]bool{"watch_in": true, "onchanges": true, "require": true, "watch": true, "onlyif": true, "unless": true,
-		"failhard": true}
+	arguments := map[string]bool{
+		"watch_in": true, "onchanges": true, "require": true, "watch": true, "onlyif": true, "unless": true,
+		"failhard": true,
+	}
 	for _, f := range state.Functions() {
 		for _, p := range f.Params() {
 			arguments[p.Name] = true

@@ -76,7 +76,7 @@ func settingsNote(v *api.PeelDetail) string {
 	if v.Settings.Commit == "" {
 		return ""
 	}
-	return fmt.Sprintf("%s, generation %d", Plural(v.Settings.Total, "setting"), v.Settings.Generation)
+	return Plural(v.Settings.Total, "setting")
 }
 
 // reloadWords says what the last reload did with the entries of a peel.

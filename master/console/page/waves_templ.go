@@ -329,6 +329,8 @@ func waveState(v *view.Commit, i int) string {
 	switch {
 	case !w.Passed.IsZero():
 		return "passed"
+	case isUnderWay(v, i) && v.Rollout.State == "soaks": // all its peels have it, and it is watched for a time
+		return "watched"
 	case isUnderWay(v, i):
 		return v.Rollout.State
 	case w.Began.IsZero():

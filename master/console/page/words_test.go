@@ -102,6 +102,19 @@ func TestACommitThatWasLeftIsNoCure(t *testing.T) {
 	has(t, render(t, page.CommitPage(old, all, "Q7")), "Go back to it", "small hard")
 }
 
+// TestAnEntryThatFailedTodayAndRunsAgainSaysBoth holds that no headline is better than the day below it.
+func TestAnEntryThatFailedTodayAndRunsAgainSaysBoth(t *testing.T) {
+	v := anEntry(0)
+	v.Problems = nil
+	hours := v.Hours.Value.Entries[v.Name]
+	for i := range hours {
+		hours[i].Failed = 0
+	}
+	has(t, render(t, page.Entry(v)), "price_sync runs as it should</h1>")
+	hours[0].Failed, hours[1].Failed = 50, 4
+	has(t, render(t, page.Entry(v)), "price_sync runs as it should now; 54 runs failed in the last 24 hours")
+}
+
 // TestNoNextTimeHasPassed: a page that is made late lists the times ahead alone, those within two minutes with seconds.
 func TestNoNextTimeHasPassed(t *testing.T) {
 	v := anEntry(0)
