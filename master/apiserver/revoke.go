@@ -117,7 +117,7 @@ func (s *Server) madeBy(ctx context.Context, name string) (made []api.Made, err 
 	if err != nil {
 		return nil, err
 	}
-	users, err := s.o.Authority.Users.List(ctx)
+	users, err := s.o.Authority.Users.Stored(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -396,6 +396,33 @@ func TestWhatAListLacksEndsWithItsMaker(t *testing.T) {
 				}
 			}
 
+			// Lists say the same.
+			people, errPeople := api.UserList.Ask(t.Context(), boss, api.NamesRequest{})
+			tokens, errTokens := api.TokenList.Ask(t.Context(), boss, api.NamesRequest{})
+			may, errMay := api.UserExplain.Ask(t.Context(), boss, api.AccessRequest{Name: "friend", Verb: "job.list"})
+			who, errWho := api.AccessList.Ask(t.Context(), boss, api.AccessRequest{Verb: "job.list"})
+			if err := errors.Join(errPeople, errTokens, errMay, errWho); err != nil {
+				t.Fatal(err)
+			}
+			for _, u := range people.Users {
+				ends := u.Name == "mallory" || u.Name == "friend" && !keep
+				if ends != (u.State(time.Now()) == "revoked" && u.RevokedBy == "boss") {
+					t.Errorf("the list of people, kept %v: %s is %s, by %s", keep, u.Name, u.State(time.Now()), u.RevokedBy)
+				}
+				named := slices.ContainsFunc(who.People, func(a api.Access) bool { return a.Name == u.Name })
+				if named == ends {
+					t.Errorf("who can, kept %v, names %s: %v", keep, u.Name, named)
+				}
+			}
+			for _, k := range tokens.Tokens {
+				if (k.State(time.Now()) == "revoked") != (k.Name != "bosses" && !keep) {
+					t.Errorf("the list of tokens, kept %v: %s is %s", keep, k.Name, k.State(time.Now()))
+				}
+			}
+			if may.Allowed != keep {
+				t.Errorf("can, kept %v: %+v", keep, may)
+			}
+
 			// Revoking again finds all of it.
 			r, err := api.UserRevoke.Ask(t.Context(), boss, api.RevokeRequest{Name: "mallory"})
 			if err != nil || len(r.Made) != 6 || !r.User.EndsMade {

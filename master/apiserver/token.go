@@ -18,6 +18,9 @@ import (
 
 func (s *Server) tokenList(ctx context.Context, _ grants.Caller, q api.NamesRequest) (*api.TokensAnswer, error) {
 	all, err := s.o.Tokens.List(ctx)
+	if err == nil {
+		err = s.o.Users.MarkEnded(ctx, nil, all)
+	}
 	if err != nil {
 		return nil, err
 	}

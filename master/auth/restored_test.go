@@ -167,3 +167,49 @@ func TestTheKeysRevokeAgainWhatAnOlderCopyOfTheBusHasActive(t *testing.T) {
 		}
 	})
 }
+
+// TestWhatARevokedPersonMadeStaysOutAfterARestore restores people and tokens from before a revocation that ended what
+// the person made. A list had missed a token and a friend of the friend, so the mark of the revocation alone ends them.
+func TestWhatARevokedPersonMadeStaysOutAfterARestore(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		a := authority(t, b)
+		enlist(t, b, a, credential.UserRequest{Name: "mallory", Role: grants.RoleOperator})
+		key := func(name, by string) string {
+			made, err := credential.MakeKey()
+			if err != nil {
+				t.Fatal(err)
+			}
+			q := credential.UserRequest{Name: name, Role: grants.RoleOperator, Public: made.Public()}
+			if _, _, err := a.Users.Add(t.Context(), q, by); err != nil {
+				t.Fatal(err)
+			}
+			return made.Public()
+		}
+		friend, far := key("friend", "mallory"), key("far", "friend")
+		people := copyBucket(t, b, wire.BucketUsers)
+		if _, err := a.Users.RevokeAll(t.Context(), "mallory", "ann"); err != nil {
+			t.Fatal(err)
+		}
+
+		b.Restart(t)
+		people.restore(t)
+		later := authority(t, b)
+		go func() { _ = later.Run(t.Context()) }()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+
+		for _, name := range []string{"mallory", "friend", "far"} {
+			err := users(t, b).CheckNotRevoked(t.Context(), name)
+			made := users(t, b).CheckMaker(t.Context(), name)
+			if err == nil || made == nil {
+				t.Errorf("%s is active: %v; what %[1]s made is in force: %v", name, err, made)
+			}
+		}
+		ended := b.Keys.Revoked(grants.RoleOperator)
+		for _, public := range []string{friend, far} {
+			if _, ends := ended[public]; !ends {
+				t.Errorf("the bus accepts %s", public)
+			}
+		}
+	})
+}

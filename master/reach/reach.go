@@ -24,7 +24,8 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target/peelindex"
 )
 
-// A Reach knows the rules about all callers. All fields are required, but [Reach.CheckWhole] needs no Select.
+// A Reach knows the rules about all callers. All fields are required, but [Reach.CheckWhole] and
+// [Reach.CheckKnown] need no Select.
 type Reach struct {
 	Users  *user.Store
 	Tokens *token.Store
@@ -68,6 +69,16 @@ func (r Reach) powers(ctx context.Context, from grants.Caller) (all []power, err
 	all = []power{{access.Who{Name: from.User}, []access.Rule{limits.Rule(from.User)}}}
 	makers, err := r.makersOf(ctx, name)
 	return append(all, makers...), err
+}
+
+// CheckKnown returns [grants.ErrNotAllowed] if a caller may do nothing at all: a person or token that was revoked, or
+// whose makers were, or a person with limits that are not known.
+func (r Reach) CheckKnown(ctx context.Context, from grants.Caller) error {
+	if _, isToken := credential.TokenNameOf(from.User); !isToken {
+		return r.Users.CheckKnown(ctx, from)
+	}
+	_, err := r.powers(ctx, from)
+	return err
 }
 
 // makersOf returns the rules of those who made a token.
@@ -211,7 +222,7 @@ func (r Reach) CheckApart(ctx context.Context, first, second string) error {
 		if err != nil {
 			return err
 		}
-		made, err := r.line(ctx, one[1])
+		made, err := user.Line(one[1], func(of string) ([]string, error) { return r.makers(ctx, of) })
 		if err != nil {
 			return err
 		}
@@ -239,23 +250,6 @@ func (r Reach) behind(ctx context.Context, name string) ([]string, error) {
 		return []string{name}, nil
 	}
 	return r.makers(ctx, name)
-}
-
-// line returns a person or token with all who made it, directly or through others.
-func (r Reach) line(ctx context.Context, name string) ([]string, error) {
-	all := []string{name}
-	for i := 0; i < len(all); i++ {
-		makers, err := r.makers(ctx, all[i])
-		if err != nil {
-			return nil, err
-		}
-		for _, by := range makers {
-			if !slices.Contains(all, by) {
-				all = append(all, by)
-			}
-		}
-	}
-	return all, nil
 }
 
 func (r Reach) makers(ctx context.Context, name string) ([]string, error) {

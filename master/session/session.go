@@ -31,6 +31,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/token"
 	"github.com/seed-c01c3da5/zester/master/auth/user"
 	"github.com/seed-c01c3da5/zester/master/bucket"
+	"github.com/seed-c01c3da5/zester/master/reach"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/sorting"
@@ -201,7 +202,11 @@ func (s *Store) ByToken(ctx context.Context, text string, b Browser) (cookie str
 	case t.Purpose() != "":
 		return "", nil, fmt.Errorf("%w: the token opens /%s alone", grants.ErrNotAllowed, t.Purpose())
 	}
-	return s.begin(ctx, api.Session{User: t.User(), Role: RoleOf(t.Scopes), Scopes: t.Scopes, Ends: t.Expires}, b)
+	n := api.Session{User: t.User(), Role: RoleOf(t.Scopes), Scopes: t.Scopes, Ends: t.Expires}
+	if err := s.checkOwner(ctx, &n); err != nil {
+		return "", nil, err
+	}
+	return s.begin(ctx, n, b)
 }
 
 // ByProvider begins a session for a person whom a provider has logged in.
@@ -296,12 +301,8 @@ func (s *Store) noteRequest(ctx context.Context, key string, n *api.Session, now
 
 // checkOwner returns [ErrEnded] if the user or the token of a session has ended.
 func (s *Store) checkOwner(ctx context.Context, n *api.Session) error {
-	var err error
-	if name, ok := credential.TokenNameOf(n.User); ok {
-		_, err = s.tokens.Limits(ctx, name)
-	} else {
-		err = s.checkUser(ctx, n.User, n.Role)
-	}
+	known := reach.Reach{Users: s.users, Tokens: s.tokens}
+	err := known.CheckKnown(ctx, grants.Caller{User: n.User, Role: n.Role})
 	if errors.Is(err, grants.ErrNotAllowed) {
 		return fmt.Errorf("%w: %w", ErrEnded, err)
 	}

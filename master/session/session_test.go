@@ -429,6 +429,44 @@ func TestAnEndHoldsAtOnceWhereRecordsAreForgotten(t *testing.T) {
 	})
 }
 
+// TestASessionOfATokenEndsWithTheMakerOfTheToken: the record of the token stays in force, as if a list had lacked it.
+func TestASessionOfATokenEndsWithTheMakerOfTheToken(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		m, other := open(t, b), open(t, b)
+		keys, err := keystore.Open(t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := user.Directory{Store: m.users, Keys: keys, Push: func(context.Context) error { return nil }}
+		for name, by := range map[string]string{"mallory": "boss", "ann": "mallory"} {
+			made, err := credential.MakeKey()
+			if err != nil {
+				t.Fatal(err)
+			}
+			q := credential.UserRequest{Name: name, Role: grants.RoleOperator, Public: made.Public()}
+			if _, _, err := d.Add(t.Context(), q, by); err != nil {
+				t.Fatal(err)
+			}
+		}
+		cookie := tokenSession(t, m) // ann makes the token
+		other.opens(t, cookie, "token:ci", nil)
+		if _, err := d.RevokeAll(t.Context(), "mallory", "boss"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		other.opens(t, cookie, "", session.ErrEnded)
+
+		text, hash := credential.NewSecret("late")
+		q := credential.TokenRequest{Name: "late", Hash: hash, Scopes: []credential.Scope{credential.ScopeRead}}
+		if _, err := m.tokens.Create(t.Context(), q, "ann"); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := other.ByToken(t.Context(), text, firefox); !errors.Is(err, session.ErrEnded) {
+			t.Errorf("a login with a token of somebody who has ended: %v", err)
+		}
+	})
+}
+
 func tokenSession(t *testing.T, m master) (cookie string) {
 	t.Helper()
 	text, hash := credential.NewSecret("ci")

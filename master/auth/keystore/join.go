@@ -87,5 +87,6 @@ func joinEntries(own, other []byte) ([]byte, error) {
 	if entry.Revoked.IsZero() {
 		entry.Revoked = more.Revoked
 	}
+	entry.EndsMade = entry.EndsMade || more.EndsMade
 	return json.Marshal(entry)
 }

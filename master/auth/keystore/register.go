@@ -34,6 +34,8 @@ type Entry struct {
 	ID      string           `json:"id"` // as it was requested: a peel's own ID, not its wire form
 	Keys    []credential.Key `json:"keys"`
 	Revoked time.Time        `json:"revoked,omitzero"`
+	// EndsMade is true if the revocation of a person ends what the person made, too.
+	EndsMade bool `json:"ends_made,omitempty"`
 }
 
 // registerDir is a directory in the directory of the keys.
@@ -158,6 +160,7 @@ func Close(dir string, entry Entry) error {
 		return err
 	}
 	entry.Keys = credential.Merge(entry.Keys, known.Keys)
+	entry.EndsMade = entry.EndsMade || known.EndsMade
 	if known.Role != "" {
 		entry.Role = known.Role // the role of its keys
 	}

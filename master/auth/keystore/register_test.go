@@ -136,3 +136,29 @@ func TestKeysOpenBesideTheRegister(t *testing.T) {
 		t.Error("the keys are others")
 	}
 }
+
+// TestTwoCopiesOfAnEntryJoin: what a folder of keys knows of a revocation, a restore of an older copy keeps.
+func TestTwoCopiesOfAnEntryJoin(t *testing.T) {
+	revoked := time.Date(2026, 7, 1, 0, 0, 0, 0, time.UTC)
+	older := encoded(t, keystore.Entry{Role: grants.RoleOperator, ID: "ada"})
+	newer := encoded(t, keystore.Entry{Role: grants.RoleOperator, ID: "ada", Revoked: revoked, EndsMade: true})
+	for _, pair := range [][2][]byte{{older, newer}, {newer, older}} {
+		joined, err := keystore.Join("issued/ada.json", pair[0], pair[1])
+		var entry keystore.Entry
+		if err := errors.Join(err, json.Unmarshal(joined, &entry)); err != nil {
+			t.Fatal(err)
+		}
+		if !entry.Revoked.Equal(revoked) || !entry.EndsMade {
+			t.Errorf("%s and %s join to %s", pair[0], pair[1], joined)
+		}
+	}
+}
+
+func encoded(t *testing.T, v any) []byte {
+	t.Helper()
+	data, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}

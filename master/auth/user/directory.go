@@ -28,17 +28,22 @@ type Directory struct {
 
 // Ended returns the keys of people that were revoked, by role.
 func (d *Directory) Ended(ctx context.Context) (map[grants.Role]map[string]credential.End, error) {
-	users, err := d.List(ctx)
-	gone := endedMakers(users)
-	ends := map[grants.Role]map[string]credential.End{}
-	for _, u := range users {
+	users, err := d.Stored(ctx)
+	read, ends := d.Store.storedOnce(), map[grants.Role]map[string]credential.End{}
+	for i := range users {
+		u := &users[i]
 		if ends[u.Role] == nil {
 			ends[u.Role] = map[string]credential.End{}
 		}
 		if !u.Revoked.IsZero() {
 			maps.Copy(ends[u.Role], credential.Ends(u.Keys, u.Revoked))
 		}
-		maps.Copy(ends[u.Role], endedWith(&u, gone))
+		for _, k := range u.Keys {
+			at, errMade := endedWithMaker(ctx, u, &k, read)
+			if err = errors.Join(err, errMade); !at.IsZero() {
+				maps.Copy(ends[u.Role], credential.Ends([]credential.Key{k}, at))
+			}
+		}
 		for public, e := range u.Ended {
 			role := cmp.Or(e.Role, u.Role)
 			if ends[role] == nil {
@@ -50,44 +55,22 @@ func (d *Directory) Ended(ctx context.Context) (map[grants.Role]map[string]crede
 	return ends, err
 }
 
-// endedMakers returns the people whose revocation ends what they made, with its time, and all whom they made.
-func endedMakers(users []credential.User) map[string]time.Time {
-	gone, made := map[string]time.Time{}, map[string][]string{}
-	for i := range users {
-		u := &users[i]
-		if u.EndsMade {
-			gone[u.Name] = u.Revoked
-		}
-		if u.Login == nil {
-			made[u.CreatedBy] = append(made[u.CreatedBy], u.Name)
-		}
+// endedWithMaker returns when a key of a person ended because whoever made the person, or asked for the key, was
+// revoked with all that they made; zero: it has not.
+func endedWithMaker(
+	ctx context.Context, u *credential.User, k *credential.Key, read reading,
+) (at time.Time, err error) {
+	if !u.Revoked.IsZero() {
+		return at, nil
 	}
-	queue := slices.Collect(maps.Keys(gone))
-	for ; len(queue) > 0; queue = queue[1:] {
-		for _, name := range made[queue[0]] {
-			if _, known := gone[name]; !known {
-				gone[name] = gone[queue[0]]
-				queue = append(queue, name)
-			}
-		}
+	by, err := known(endedBy(ctx, u, read))
+	if by == nil && err == nil && k.By != u.Name {
+		by, err = known(endedMaker(ctx, k.By, read))
 	}
-	return gone
-}
-
-// endedWith returns the keys of a person that end because somebody in gone made the person, or asked for the key.
-func endedWith(u *credential.User, gone map[string]time.Time) map[string]credential.End {
-	ends := map[string]credential.End{}
-	for _, k := range u.Keys {
-		at, isMade := gone[u.Name]
-		if byAt, ok := gone[k.By]; ok && k.By != u.Name {
-			at, isMade = byAt, true
-		}
-		if isMade && u.Revoked.IsZero() {
-			at = slices.MaxFunc([]time.Time{at, k.Issued}, time.Time.Compare)
-			maps.Copy(ends, credential.Ends([]credential.Key{k}, at))
-		}
+	if by == nil {
+		return at, err
 	}
-	return ends
+	return notBefore(by.Revoked, k.Issued), nil
 }
 
 // Add signs a credential for a person, requested by another one, and returns its JWT. The error is [ErrExists] if the
@@ -163,8 +146,17 @@ func (d *Directory) create(ctx context.Context, r credential.User) error {
 
 const maxKeys = 16
 
-// List returns all people by name: those in the bucket and those in the register of the key store.
+// List returns all people by name, in the bucket or in the register of the key store, as [Store.MarkEnded] marks them.
 func (d *Directory) List(ctx context.Context) ([]credential.User, error) {
+	all, err := d.Stored(ctx)
+	if err == nil {
+		err = d.Store.MarkEnded(ctx, all, nil)
+	}
+	return all, err
+}
+
+// Stored is [Directory.List] as the records are, without marks.
+func (d *Directory) Stored(ctx context.Context) ([]credential.User, error) {
 	all, err := d.Store.List(ctx)
 	if err != nil {
 		return nil, err
@@ -212,10 +204,11 @@ func (d *Directory) revoke(ctx context.Context, name, by string, all bool) (*cre
 		return nil, err
 	}
 	if err := errors.Join(keystore.Close(d.Keys.Dir(), keystore.Entry{
-		Role:    u.Role,
-		ID:      u.Name,
-		Keys:    u.Keys,
-		Revoked: u.Revoked,
+		Role:     u.Role,
+		ID:       u.Name,
+		Keys:     u.Keys,
+		Revoked:  u.Revoked,
+		EndsMade: u.EndsMade,
 	}), d.Push(ctx)); err != nil {
 		return u, fmt.Errorf("%s is revoked, and dispatches nothing; its connections may last for some time: %w", name,
 			err)
@@ -236,12 +229,12 @@ func (d *Directory) Uphold(ctx context.Context, by string) (names []string, fail
 		}
 
 		r, _, err := d.Store.all.Get(ctx, known.ID)
-		if err == nil && !r.Revoked.IsZero() {
+		if err == nil && !r.Revoked.IsZero() && (r.EndsMade || !known.EndsMade) {
 			continue
 		}
 
 		if err == nil || errors.Is(err, bucket.ErrAbsent) {
-			_, err = d.Revoke(ctx, known.ID, by)
+			_, err = d.revoke(ctx, known.ID, by, known.EndsMade)
 		}
 		if err != nil {
 			failed = errors.Join(failed, fmt.Errorf("cannot revoke the user %s again: %w", known.ID, err))

@@ -132,7 +132,7 @@ func (u *Store) RulesOf(ctx context.Context, known *credential.User) (who access
 func (u *Store) RulesBehind(ctx context.Context, name string) (who access.Who, rules []access.Rule, err error) {
 	known, err := u.all.Recent(ctx, name)
 	if err == nil {
-		err = checkMakers(ctx, known, u.all.Recent)
+		err = refusal(endedBy(ctx, &known, u.all.Recent))
 	}
 	if err != nil && !errors.Is(err, bucket.ErrAbsent) {
 		return who, nil, err
@@ -154,7 +154,7 @@ func (u *Store) find(ctx context.Context, a grants.Caller) (credential.User, err
 	case !known.Revoked.IsZero():
 		return known, fmt.Errorf("%w: %s was revoked", grants.ErrNotAllowed, a.User)
 	}
-	if err := checkMakers(ctx, known, u.all.Recent); err != nil {
+	if err := refusal(endedBy(ctx, &known, u.all.Recent)); err != nil {
 		return known, err
 	}
 	known.Name = a.User
@@ -194,56 +194,8 @@ func (u *Store) CheckNotRevoked(ctx context.Context, name string) error {
 	case !user.Revoked.IsZero():
 		return fmt.Errorf("%w: %s was revoked", grants.ErrNotAllowed, name)
 	}
-	return checkMakers(ctx, user, u.stored)
+	return refusal(endedBy(ctx, &user, u.stored))
 }
-
-// stored returns a record as the leader of the bucket has it.
-func (u *Store) stored(ctx context.Context, name string) (credential.User, error) {
-	r, _, err := u.all.Get(ctx, name)
-	return r, err
-}
-
-// CheckMaker returns [grants.ErrNotAllowed] if somebody was revoked with all that they made, or whoever made them was.
-// It reads the bucket, as [Store.CheckNotRevoked] does.
-func (u *Store) CheckMaker(ctx context.Context, name string) error {
-	if grants.CheckName(grants.RoleOperator, name) != nil {
-		return nil // no person
-	}
-	r, err := u.stored(ctx, name)
-	switch {
-	case errors.Is(err, bucket.ErrAbsent):
-		return nil // the credential was made beside the keys
-	case err != nil:
-		return err
-	}
-	return checkMakers(ctx, r, u.stored)
-}
-
-// checkMakers returns [grants.ErrNotAllowed] if a person was revoked with all that the person made, or one of those who
-// made the person, directly or through others. A list of what was made may have lacked something when it was ended.
-func checkMakers(ctx context.Context, r credential.User,
-	read func(context.Context, string) (credential.User, error),
-) (err error) {
-	name := r.Name
-	for range maxMakers {
-		if r.EndsMade {
-			return fmt.Errorf("%w: %s was revoked with all that %[2]s made", grants.ErrNotAllowed, r.Name)
-		}
-		by := r.Maker()
-		if by == "" {
-			return nil
-		}
-		if r, err = read(ctx, by); errors.Is(err, bucket.ErrAbsent) {
-			return nil
-		} else if err != nil {
-			return err
-		}
-	}
-	return fmt.Errorf("%w: more than %d people made %s, one after the other", grants.ErrNotAllowed, maxMakers, name)
-}
-
-// maxMakers bounds how far back it is asked who made whom. Whoever has more makers than that may do nothing.
-const maxMakers = 64
 
 // IsBreakGlass reports whether a caller uses the credential in the data directory of a master although an operator
 // without limits has a credential or a login of the own name, which could be used instead. The name made is empty, or
@@ -253,6 +205,9 @@ func (u *Store) IsBreakGlass(ctx context.Context, a grants.Caller, made string) 
 		return false
 	}
 	all, err := u.all.List(ctx)
+	if err == nil {
+		err = u.MarkEnded(ctx, all, nil)
+	}
 	now := time.Now()
 	return err != nil || slices.ContainsFunc(all, func(p credential.User) bool {
 		isNew := p.Name == made && p.CreatedBy == a.User && len(p.Keys) == 1 && now.Sub(p.Created) < time.Minute
