@@ -106,6 +106,11 @@ func (a *app) importSalt(files []string, f saltFlags) error {
 	if err := writeTree(f.out, result.Files, 0o755, 0o644); err != nil {
 		return err
 	}
+	for program := range result.Programs {
+		if err := os.Chmod(filepath.Join(f.out, filepath.FromSlash(program)), 0o755); err != nil {
+			return err
+		}
+	}
 	if err := writeTree(f.secrets, result.Secrets, 0o700, 0o600); err != nil {
 		return err
 	}

@@ -36,6 +36,7 @@ type SaltRow struct {
 // A SaltResult is what became of the hosts.
 type SaltResult struct {
 	Files        map[string][]byte // of the repo, by path
+	Programs     map[string]bool   // the paths of executable files
 	Secrets      map[string][]byte // settings files with secrets in plain text, by their path in the repo
 	Declarations int               // equal ones of several hosts are counted once
 	Converted    int
@@ -78,7 +79,7 @@ func Salt(in SaltInput) (SaltResult, error) {
 		return SaltResult{}, err
 	}
 	result := SaltResult{
-		Files: src.copied, Secrets: map[string][]byte{},
+		Files: src.copied, Programs: src.programs, Secrets: map[string][]byte{},
 		Declarations: len(report.seen), Converted: len(report.seen) - report.refused,
 		Refused: report.list("refused"), Notes: report.list("note"),
 	}

@@ -41,6 +41,10 @@ func (c *conversion) noteAccount() {
 	if c.left["fullname"] != nil {
 		c.note("argument fullname becomes the whole comment of the user: Salt leaves its room and its phones")
 	}
+	if c.left["createhome"] != false {
+		c.note(forAll + "a home that is missing is not made for a user that is there: Salt makes it, " +
+			"unless createhome is false")
+	}
 	if c.left["system"] == true && c.left["createhome"] == nil {
 		c.left["createhome"] = true
 	}

@@ -153,6 +153,7 @@ type conversion struct {
 	args     map[string]any    // of the state
 	fields   map[string]any    // requisites and guards of the state
 	files    map[string][]byte // that the state needs, by their path in the repo
+	programs []string          // those of the files that are executable
 	more     []map[string]any
 	notes    []string
 	function string // here
@@ -190,6 +191,9 @@ func (c *conversion) takeBool(name string, otherwise bool) (bool, error) {
 	}
 	return b, nil
 }
+
+// forAll begins a note on all states of its kind. A settings file has it once.
+const forAll = "for all such states: "
 
 func (c *conversion) note(text string) {
 	if !slices.Contains(c.notes, text) {

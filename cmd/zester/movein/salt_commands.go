@@ -48,18 +48,13 @@ func (c *conversion) guardAsCommand() {
 	}
 	user, isOther := c.args["user"].(string)
 	isOther = isOther && user != "root"
-	program, _ := c.Declaration.args["shell"].(string)
-	isSh := program == "" || path.Base(program) == "sh"
-	if begin.Len() == 0 && !isOther && isSh {
+	if begin.Len() == 0 && !isOther {
 		return
 	}
 
 	for _, name := range []string{"onlyif", "unless"} {
 		guards, _ := c.fields[name].([]string)
 		for i, guard := range guards {
-			if !isSh {
-				guard = program + " -c " + shell.Quote(guard)
-			}
 			guards[i] = begin.String() + guard
 			if isOther {
 				guards[i] = "runuser -u " + shell.Word(user) + " -- sh -c " + shell.Quote(guards[i])
@@ -145,8 +140,8 @@ func script(c *conversion) error {
 	if err != nil {
 		return err
 	}
-	if c.left["template"] != nil && mayBeTemplate(string(text)) {
-		return refuse("a script that is a template: give the text that Salt rendered as command")
+	if c.isTemplate(string(text), "") {
+		return refuse("argument source: a template: give the text that Salt rendered as command")
 	}
 	if len(text) > 64<<10 {
 		return refuse("a script of more than 64 KiB: give it as file.managed, and run it with cmd.run")
@@ -285,6 +280,7 @@ func serialized(c *conversion) error {
 	if err := c.hideDiff(); err != nil {
 		return err
 	}
+	c.note(replacesLink)
 	if text, isKnown := c.source.rendered(c.host.ID, c.Name); isKnown {
 		c.args["content"] = string(text)
 		return nil
@@ -306,7 +302,7 @@ func serialized(c *conversion) error {
 		text.Write(out)
 		c.note("the text of a dataset may have other blanks than Salt's; --pushed keeps that text")
 	default:
-		return refuse("argument formatter: %s; run salt '*' cp.push PATH and give --pushed", form)
+		return refuse("argument formatter: %s", form+pushFirst)
 	}
 	c.args["content"] = text.String()
 	return err

@@ -88,10 +88,13 @@ func (n *naming) count(h *Minion, at int, a attempt, src *sources, report *tally
 	for _, note := range a.notes {
 		note = src.hidden.cover(note)
 		report.add("note", d, note, h.ID, isNew)
-		a.states[0].comment = append(a.states[0].comment, "note: "+note)
+		a.states[0].comment = append(a.states[0].comment, noteMark+note)
 	}
 	return a.states, nil
 }
+
+// noteMark begins a note in a settings file.
+const noteMark = "note: "
 
 // identity returns a text that equal declarations share.
 func identity(d Declaration) string {
@@ -160,6 +163,9 @@ func (n *naming) attempt(h *Minion, at int, src *sources) attempt {
 		}
 	}
 	maps.Copy(src.copied, c.files)
+	for _, program := range c.programs {
+		src.programs[program] = true
+	}
 	return attempt{states: states, notes: c.notes}
 }
 

@@ -18,6 +18,7 @@ func appended(c *conversion) error {
 	if !ok {
 		return refuse("argument text: a value of another form")
 	}
+	c.note(forAll + "a line that differs in blanks is not taken for it: Salt takes it")
 	var lines []string
 	for _, part := range parts {
 		of := strings.Split(strings.TrimRight(part, "\n"), "\n")
@@ -116,14 +117,21 @@ func keyValue(c *conversion) error {
 	if err != nil {
 		return err
 	}
+	c.note(sameValue)
 	of := optionPattern(key, separator)
 	if marker != "" {
 		of = oneOf(marker) + of
 	}
 	if appends, err := c.takeBool("append_if_not_found", false); err != nil || appends {
 		c.args["line"], c.args["match"] = key+separator+value, `^[ \t]*`+of
+		if marker == "" {
+			c.args["all"] = true // Salt removes the further ones
+		} else {
+			c.note("several lines of the key: the state fails, where Salt removes those after the first that are no comments")
+		}
 		return err
 	}
+	c.note(forAll + "further lines of the key stay: Salt removes them")
 
 	// Salt changes the first such line, and adds none.
 	c.function = "file.replace"
@@ -131,6 +139,9 @@ func keyValue(c *conversion) error {
 	c.args["repl"] = "${1}" + strings.ReplaceAll(key+separator+value, "$", "$$")
 	return nil
 }
+
+// sameValue is a note on each state that writes an option.
+const sameValue = forAll + "a line of the same value with other blanks is written again: Salt leaves it"
 
 // oneOf is a pattern for what Salt removes at the beginning of a line that is to be uncommented: any of the characters,
 // as often as they are there.
@@ -148,6 +159,9 @@ func commented(c *conversion) error {
 	of, marker, err := commentOf(c)
 	if err != nil {
 		return err
+	}
+	if c.left["ignore_missing"] != true {
+		c.note(forAll + "a file without such a line is left: Salt fails, unless ignore_missing is true")
 	}
 	c.args["pattern"], c.args["repl"] = "^("+of+")$", strings.ReplaceAll(marker, "$", "$$")+"${1}"
 	return nil

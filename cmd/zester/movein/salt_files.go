@@ -3,6 +3,7 @@ package movein
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"hash/crc32"
 	"io/fs"
 	"maps"
@@ -20,11 +21,12 @@ const maxFile = 8 << 20
 
 // sources are the files that Salt serves, and those that are copied into the config repo.
 type sources struct {
-	roots  []fs.FS
-	pushed fs.FS             // MINION/files/PATH: what minions sent to the master by cp.push; may be nil
-	copied map[string][]byte // by their path in the repo
-	texts  string            // the folder of the repo for texts that are not as in the roots
-	hidden secrets           // what no file of the repo may have
+	roots    []fs.FS
+	pushed   fs.FS             // MINION/files/PATH: what minions sent to the master by cp.push; may be nil
+	copied   map[string][]byte // by their path in the repo
+	programs map[string]bool   // the executable ones of these
+	texts    string            // the folder of the repo for texts that are not as in the roots
+	hidden   secrets           // what no file of the repo may have
 }
 
 // saltFiles is the folder of the repo for copies of files. They have the paths that Salt serves.
@@ -32,7 +34,8 @@ const saltFiles = "files"
 
 func newSources(in SaltInput) *sources {
 	s := &sources{
-		roots: in.Roots, pushed: in.Pushed, copied: map[string][]byte{}, hidden: pillarSecrets(in.Hosts),
+		roots: in.Roots, pushed: in.Pushed, copied: map[string][]byte{}, programs: map[string]bool{},
+		hidden: pillarSecrets(in.Hosts),
 	}
 	taken := map[string]bool{}
 	for _, root := range in.Roots {
@@ -45,17 +48,27 @@ func newSources(in SaltInput) *sources {
 	return s
 }
 
-// find returns the text of the first file that exists. names are a source of Salt, or several.
+// find returns the text of the first file that exists. value is a source of Salt, or several.
 func (s *sources) find(value any) (name string, text []byte, err error) {
+	root, name, _, err := s.first(value)
+	if err != nil {
+		return "", nil, err
+	}
+	text, err = fs.ReadFile(root, name)
+	return name, text, err
+}
+
+// first returns the first file that exists.
+func (s *sources) first(value any) (root fs.FS, name string, info fs.FileInfo, err error) {
 	names, ok := texts(value)
 	if !ok {
-		return "", nil, refuse("argument source: a value of another form")
+		return nil, "", nil, refuse("argument source: a value of another form")
 	}
 	missing := "a file that is not below --roots"
 	for _, name := range names {
 		local, ok := strings.CutPrefix(name, "salt://")
 		if !ok {
-			return "", nil, refuse("argument source: a file that is not salt://")
+			return nil, "", nil, refuse("argument source: a file that is not salt://")
 		}
 		local, _, _ = strings.Cut(local, "?")
 		local = path.Clean(strings.TrimPrefix(local, "|"))
@@ -68,19 +81,18 @@ func (s *sources) find(value any) (name string, text []byte, err error) {
 			case errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid):
 				continue
 			case errors.Is(err, fs.ErrPermission):
-				return "", nil, refuse("argument source: a file of --roots that you may not read")
+				return nil, "", nil, refuse("argument source: a file of --roots that you may not read")
 			case err != nil:
-				return "", nil, err
+				return nil, "", nil, err
 			case info.IsDir():
-				return "", nil, refuse("argument source: a directory, where one file is wanted")
+				return nil, "", nil, refuse("argument source: a directory, where one file is wanted")
 			case info.Size() > maxFile:
-				return "", nil, refuse("argument source: a file of more than 8 MiB")
+				return nil, "", nil, refuse("argument source: a file of more than 8 MiB")
 			}
-			text, err := fs.ReadFile(root, local)
-			return local, text, err
+			return root, local, info, nil
 		}
 	}
-	return "", nil, refuse("argument source: %s", missing)
+	return nil, "", nil, refuse("argument source: %s", missing)
 }
 
 // leadsOut is the reason why a source is not read.
@@ -168,19 +180,45 @@ func managed(c *conversion) error {
 	if err := c.checked(); err != nil {
 		return err
 	}
-	if follows, err := c.takeBool("follow_symlinks", false); err != nil {
+	follows, err := c.takeBool("follow_symlinks", true)
+	if err != nil {
 		return err
-	} else if follows {
-		c.note("follow_symlinks: a link at the path is replaced by the file; name the file that it leads to")
 	}
-	if value, ok := c.take("source"); ok {
-		if isRemote, err := c.fromWeb(value); err != nil || isRemote {
+	if err := c.readContent(); err != nil {
+		return err
+	}
+	if follows && c.args["replace"] != false {
+		c.note(replacesLink + ", unless follow_symlinks is false")
+	}
+	return nil
+}
+
+// replacesLink is a note on each state that writes a file.
+const replacesLink = forAll + "a link at the path is replaced by the file: Salt writes to what it leads to"
+
+// readContent reads what is in a file.
+func (c *conversion) readContent() error {
+	value, ok := c.take("source")
+	if !ok {
+		return c.contents()
+	}
+	if isRemote, err := c.fromWeb(value); err != nil || isRemote {
+		return err
+	}
+	if c.left["mode"] == keepMode {
+		_, _, info, err := c.source.first(value)
+		if err != nil {
 			return err
 		}
-		return c.fromSource(value)
+		c.left["mode"] = modeOf(info)
 	}
-	return c.contents()
+	return c.fromSource(value)
 }
+
+// keepMode has Salt give a file the mode that it has on the master.
+const keepMode = "keep"
+
+func modeOf(info fs.FileInfo) string { return fmt.Sprintf("%04o", info.Mode().Perm()) }
 
 // leaveAlone has a file that is there left as it is.
 func (c *conversion) leaveAlone() {
@@ -275,12 +313,38 @@ func (c *conversion) contents() error {
 	if !ends {
 		text = strings.TrimRight(text, "\n")
 	}
-	if c.left["template"] != nil && mayBeTemplate(text) {
-		return refuse("argument contents: a template")
+	if c.isTemplate(text, "") {
+		rendered, isKnown := c.source.rendered(c.host.ID, c.Name)
+		if !isKnown {
+			return refuse("argument contents: a template" + pushFirst)
+		}
+		text = string(rendered)
+		c.note(asRendered)
+	}
+	if text == "" && c.left["allow_empty"] == false {
+		return refuse("argument allow_empty: false, and a content that is empty, with which Salt fails")
 	}
 	c.args["content"] = text
 	return nil
 }
+
+// isTemplate reports whether Salt renders a text of the declaration. otherwise is what renders it without the argument
+// template: jinja, or nothing. A text without tags of Jinja is as Jinja renders it; other renderers have other tags.
+func (c *conversion) isTemplate(text, otherwise string) bool {
+	switch number(c.left["template"], otherwise) {
+	case "", "False":
+		return false
+	case "jinja":
+		return mayBeTemplate(text)
+	}
+	return true
+}
+
+// What a note says of a rendered text, and a refusal of one that is missing.
+const (
+	asRendered = "a template became the text that Salt rendered"
+	pushFirst  = "; run salt '*' cp.push PATH and give --pushed"
+)
 
 // twins looks for a second declaration of the same file, where one has content and the other has none. The one without
 // content is left out. The other gets its owner and mode where it has none. twins reports whether this is the one
@@ -316,9 +380,7 @@ func (c *conversion) fromSource(value any) error {
 	if err != nil {
 		return err
 	}
-	template := c.left["template"]
-	isTemplate := template != nil && (mayBeTemplate(string(text)) || template != "jinja")
-	if !isTemplate {
+	if !c.isTemplate(string(text), "") {
 		c.setSource(saltFiles, name, text)
 		return nil
 	}
@@ -330,10 +392,10 @@ func (c *conversion) fromSource(value any) error {
 	case !isRefused:
 		return problem
 	case !isKnown:
-		return refuse("%s; run salt '*' cp.push PATH and give --pushed", refused.reason)
+		return refuse("%s", refused.reason+pushFirst)
 	}
 	c.setSource(c.source.texts, name, rendered)
-	c.note("a template became the text that Salt rendered")
+	c.note(asRendered)
 	return nil
 }
 
@@ -390,21 +452,17 @@ func recurse(c *conversion) error {
 	if !ok || len(names) != 1 || !strings.HasPrefix(names[0], "salt://") {
 		return refuse("argument source: not one directory of salt://")
 	}
-	isTemplate := c.left["template"] != nil
 	keepsLinks := c.left["keep_symlinks"] == true
-	for _, name := range []string{"file_mode", "dir_mode"} {
-		if c.left[name] == "keep" {
-			c.take(name)
-			c.note("argument " + name + ": keep is left out: a file gets 0755 if Git says executable, else 0644, " +
-				"and a directory 0755")
-		}
+	if c.left["dir_mode"] == keepMode {
+		c.take("dir_mode")
+		c.note("argument dir_mode: keep is left out: a directory gets 0755")
 	}
 	dir := path.Clean(strings.TrimPrefix(names[0], "salt://"))
 	if dir == "." {
 		return refuse("argument source: all that Salt serves")
 	}
 	found, hasEmpty := false, false
-	all := map[string][]byte{}
+	all := map[string]served{}
 	for _, root := range slices.Backward(c.source.roots) { // the first root wins
 		files, isEmpty, err := directoryOf(root, dir, keepsLinks)
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid) {
@@ -425,22 +483,57 @@ func recurse(c *conversion) error {
 	if hasEmpty && c.left["include_empty"] == true {
 		c.note("argument include_empty: a directory without files is left out, Git has none: give it as file.directory")
 	}
-	for name, text := range all {
-		if isTemplate && mayBeTemplate(string(text)) {
-			return refuse("argument template: a directory of templates")
+	for name, f := range all {
+		if c.isTemplate(string(f.text), "") {
+			return refuse("argument source: a directory with a template: give its files as file.managed")
 		}
-		if _, ok := c.add(saltFiles, name, text); !ok {
+		if _, ok := c.add(saltFiles, name, f.text); !ok {
 			return refuse("argument source: a directory with a secret")
 		}
 	}
 	c.args["source"] = path.Join(saltFiles, dir)
+	c.modesOf(all)
 	return nil
+}
+
+// modesOf reads which modes the files of a directory get.
+func (c *conversion) modesOf(all map[string]served) {
+	switch c.left["file_mode"] {
+	case nil:
+		c.note(forAll + "a file that somebody made executable is so no more: Salt leaves its mode, as there is no file_mode")
+		return
+	case keepMode:
+		c.take("file_mode")
+	default:
+		return
+	}
+	modes := map[string]bool{}
+	for _, f := range all {
+		modes[f.mode] = true
+	}
+	if len(modes) == 1 {
+		c.left["file_mode"] = slices.Collect(maps.Keys(modes))[0]
+		return
+	}
+	for name, f := range all {
+		if f.mode == "0755" {
+			c.programs = append(c.programs, path.Join(saltFiles, name))
+		} else if f.mode != "0644" {
+			c.note("argument file_mode: keep is left out: a file gets 0755 if its mode is that, else 0644")
+		}
+	}
+}
+
+// A served file is one that Salt serves.
+type served struct {
+	text []byte
+	mode string
 }
 
 // directoryOf returns the files below a directory, and whether it has an empty directory. It takes a link to a file for
 // the file, unless links are kept.
-func directoryOf(root fs.FS, dir string, keepsLinks bool) (files map[string][]byte, hasEmpty bool, err error) {
-	files = map[string][]byte{}
+func directoryOf(root fs.FS, dir string, keepsLinks bool) (files map[string]served, hasEmpty bool, err error) {
+	files = map[string]served{}
 	size := 0
 	err = fs.WalkDir(root, dir, func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -462,7 +555,7 @@ func directoryOf(root fs.FS, dir string, keepsLinks bool) (files map[string][]by
 			return refuse("argument source: a directory with a link to another one: copy it in the place of the link")
 		}
 		text, err := fs.ReadFile(root, name)
-		files[name] = text
+		files[name] = served{text, modeOf(info)}
 		if size += len(text); size > 64<<20 {
 			return refuse("argument source: a directory of more than 64 MiB")
 		}

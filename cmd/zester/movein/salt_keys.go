@@ -107,6 +107,7 @@ func options(c *conversion) error {
 	if separator = cmp.Or(separator, "="); separator != " " && !packed {
 		separator = " " + separator + " " // as Salt writes it
 	}
+	c.note(sameValue)
 	var all []map[string]any
 	for _, name := range slices.Sorted(maps.Keys(sections)) {
 		if !isScalar(sections[name]) {

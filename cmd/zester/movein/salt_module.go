@@ -45,8 +45,9 @@ func module(c *conversion) error {
 		c.args["argv"] = []string{"systemctl", verb, args[0]}
 		return nil
 	}
-	c.args["command"] = args[0]
-	return nil
+	c.Name = args[0]
+	c.args["command"] = c.Name
+	return command(c)
 }
 
 // call takes the function that a declaration calls, and the values of its arguments.
@@ -108,12 +109,12 @@ func blockReplaced(c *conversion) error {
 		switch {
 		case err != nil:
 			return err
-		case c.left["template"] != nil, mayBeTemplate(string(text)): // Salt renders a source by itself
-			return refuse("argument source: a block from a template")
+		case c.isTemplate(string(text), "jinja"):
+			return refuse("argument source: a template: give the text that Salt rendered as content")
 		}
 		content += string(text)
-	} else if c.left["template"] != nil && mayBeTemplate(content) {
-		return refuse("argument template: a block from a template")
+	} else if c.isTemplate(content, "") {
+		return refuse("argument content: a template: give the text that Salt rendered")
 	}
 	parts, err := c.accumulatedBy()
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/settings/shell"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
@@ -155,6 +156,11 @@ func (c *conversion) guards(fields map[string]any) error {
 		if !ok {
 			return refuse("argument %s: a function of Salt", guard)
 		}
+		for i, command := range commands {
+			if program := c.shellFor(command); program != "" {
+				commands[i] = program + " -c " + shell.Quote(command)
+			}
+		}
 		fields[guard] = commands
 	}
 	if hard, err := c.takeBool("failhard", false); err != nil {
@@ -258,6 +264,7 @@ func glob(pattern, text string) bool {
 	if pattern == text {
 		return true
 	}
-	ok, err := path.Match(pattern, text)
+	flat := strings.NewReplacer("/", "\x00", `\`, `\\`, "[!", "[^") // a * of Python matches slashes
+	ok, err := path.Match(flat.Replace(pattern), strings.ReplaceAll(text, "/", "\x00"))
 	return err == nil && ok
 }

@@ -116,13 +116,28 @@ const saysChanged = `(?i)\bchanged["']?\s*[=:]\s*["']?(true|yes|1)\b`
 // shellReads are the characters, but for quotes and backslashes, that a shell does not give to a program.
 const shellReads = "|&;<>()$`*?[#~!{\n"
 
-// command reads the shell of a command. Here it is always /bin/sh.
+// shellFor returns the shell in which Salt runs a command or a guard, or "" for /bin/sh. It is the one of the state, or
+// of the grains of the host, which only makes a difference for what a shell reads.
+func (c *conversion) shellFor(command string) string {
+	program, _ := c.Declaration.args["shell"].(string)
+	if c.State != "cmd" || program == "" {
+		program, _ = c.host.Grains["shell"].(string)
+		if !strings.ContainsAny(command, shellReads) {
+			return ""
+		}
+	}
+	if path.Base(program) == "sh" {
+		return ""
+	}
+	return program
+}
+
+// command reads the shell of a command.
 func command(c *conversion) error {
-	program, err := c.takeText("shell")
-	if err != nil {
+	if _, err := c.takeText("shell"); err != nil {
 		return err
 	}
-	if program != "" && path.Base(program) != "sh" {
+	if program := c.shellFor(c.Name); program != "" && c.args["argv"] == nil {
 		c.args["argv"] = []string{program, "-c", c.Name}
 		delete(c.args, "command")
 	}
@@ -210,6 +225,9 @@ func (c *conversion) cronName(identifier string) string {
 }
 
 // clone reads how much of a repository a clone has, and its branch.
+// fixedRevision matches a commit, or a tag as versions have it, which Salt checks out on no branch, too.
+var fixedRevision = regexp.MustCompile(`^([0-9a-f]{7,40}|v?[0-9]+(\.[0-9]+)+.*)$`)
+
 func clone(c *conversion) error {
 	if u, err := url.Parse(c.Name); err == nil && u.User != nil {
 		if _, hasPassword := u.User.Password(); hasPassword {
@@ -219,8 +237,8 @@ func clone(c *conversion) error {
 	if _, ok := c.take("depth"); ok {
 		c.note("argument depth is left out: the clone has the whole history")
 	}
-	if _, ok := c.take("branch"); ok {
-		c.note("argument branch is left out: the clone has the revision checked out, on no branch")
+	if _, ok := c.take("branch"); ok || !fixedRevision.MatchString(number(c.left["rev"], "HEAD")) {
+		c.note(forAll + "the clone is on no branch: Salt makes one of the name of the revision, or of branch")
 	}
 	resets, err := c.takeBool("force_reset", false)
 	if err != nil {

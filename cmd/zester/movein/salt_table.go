@@ -113,7 +113,7 @@ var rules = map[string]rule{
 		"target": {"path", asText}, "rev": {"rev", asText}, "user": {"user", asText}, "force_clone": {"", noted},
 	}, before: clone},
 	"pip.installed": {function: "pip.installed", main: "name", args: map[string]argument{
-		"user": {"user", asText}, "index_url": {"index", asText},
+		"user": {"user", asText}, "index_url": {"index", asText}, "log": {"", noted},
 	}, before: pip},
 	"sysctl.present": {function: "sysctl.present", main: "name", args: map[string]argument{
 		"value": {"value", asText}, "config": {"", noted},

@@ -400,7 +400,7 @@ func TestDeclarationsOfOneThing(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
 	}
-	if r.Converted != 5 || len(r.Notes) != 1 {
+	if r.Converted != 5 || len(r.Notes) != 2 {
 		t.Errorf("%d converted, notes %v", r.Converted, r.Notes)
 	}
 }

@@ -89,6 +89,7 @@ func (m made) text() (string, error) {
 // nodeOf returns the map of states.
 func nodeOf(states []made) *yaml.Node {
 	all := &yaml.Node{Kind: yaml.MappingNode}
+	said := map[string]bool{}
 	for _, m := range states {
 		fields := &yaml.Node{Kind: yaml.MappingNode}
 		args := &yaml.Node{Kind: yaml.MappingNode}
@@ -113,7 +114,11 @@ func nodeOf(states []made) *yaml.Node {
 			set(fields, name, m.fields[name])
 		}
 		key := valueNode(m.name)
-		key.HeadComment = commentOn(m.comment)
+		key.HeadComment = commentOn(slices.DeleteFunc(slices.Clone(m.comment), func(line string) bool {
+			isAgain := said[line]
+			said[line] = strings.HasPrefix(line, noteMark+forAll)
+			return isAgain
+		}))
 		all.Content = append(all.Content, key, fields)
 	}
 	return all
