@@ -1,6 +1,7 @@
 package schedule_test
 
 import (
+	"strconv"
 	"testing"
 	"time"
 
@@ -94,9 +95,41 @@ func TestPhrasesFire(t *testing.T) {
 		{"25 december at noon", "Fri 2026-12-25 12:00", "Sat 2027-12-25 12:00"},
 		{"noon on sundays", "Sun 2026-11-29 12:00", "Sun 2026-12-06 12:00"},
 		{"every minute on sundays between 2am and 3am", "Sun 2026-11-29 02:00", "Sun 2026-11-29 02:01"},
+		// what people write, tried all at once
+		{"every weekday at 8:30", "Mon 2026-11-30 08:30", "Tue 2026-12-01 08:30"},
+		{"noon on fridays", "Fri 2026-12-04 12:00", "Fri 2026-12-11 12:00"},
+		{"on the 15th and 30th", "Mon 2026-11-30 00:00", "Tue 2026-12-15 00:00"},
+		{"hourly between 9 and 17", "Sat 2026-11-28 11:00", "Sat 2026-11-28 12:00"},
+		{"at midnight UTC", "Sun 2026-11-29 00:00", "Mon 2026-11-30 00:00"},
+		{"every monday through friday at noon", "Mon 2026-11-30 12:00", "Tue 2026-12-01 12:00"},
+		{"mondays and thursdays at 7", "Mon 2026-11-30 07:00", "Thu 2026-12-03 07:00"},
+		{"every evening at 18:30", "Sat 2026-11-28 18:30", "Sun 2026-11-29 18:30"},
+		{"every evening at 9am", "Sun 2026-11-29 09:00", "Mon 2026-11-30 09:00"},
+		{"twice daily", "Sat 2026-11-28 12:00", "Sun 2026-11-29 00:00"},
+		{"4 times daily on mondays", "Mon 2026-11-30 00:00", "Mon 2026-11-30 06:00"},
+		{"every second day at 4", "Sun 2026-11-29 04:00", "Tue 2026-12-01 04:00"},
+		{"every 3rd day at 4am", "Tue 2026-12-01 04:00", "Fri 2026-12-04 04:00"},
+		{"every third hour", "Sat 2026-11-28 12:00", "Sat 2026-11-28 15:00"},
+		{"every second minute", "Sat 2026-11-28 10:02", "Sat 2026-11-28 10:04"},
+		{"every first of the month", "Tue 2026-12-01 00:00", "Fri 2027-01-01 00:00"},
+		{"yearly on 1 january", "Fri 2027-01-01 00:00", "Sat 2028-01-01 00:00"},
+		{"every 1st and 3rd wednesday at 22:00", "Wed 2026-12-02 22:00", "Wed 2026-12-16 22:00"},
+		{"on the hour", "Sat 2026-11-28 11:00", "Sat 2026-11-28 12:00"},
+		{"every saturday and sunday at 10am and 10pm", "Sat 2026-11-28 22:00", "Sun 2026-11-29 10:00"},
+		{"daily at 7:15 am Europe/Berlin", "Sun 2026-11-29 06:15", "Mon 2026-11-30 06:15"},
+		{"workdays 8am", "Mon 2026-11-30 08:00", "Tue 2026-12-01 08:00"},
+		{"every 10 minutes between 22:00 and 6:00", "Sat 2026-11-28 22:00", "Sat 2026-11-28 22:10"},
+		{"at 08:00 and 20:00 daily", "Sat 2026-11-28 20:00", "Sun 2026-11-29 08:00"},
+		{"in january and july on the 2nd at noon", "Sat 2027-01-02 12:00", "Fri 2027-07-02 12:00"},
+		{"on december 24 at 6pm", "Thu 2026-12-24 18:00", "Fri 2027-12-24 18:00"},
+		{"the 31st of every month", "Thu 2026-12-31 00:00", "Sun 2027-01-31 00:00"},
+		{"at 9 o'clock every monday", "Mon 2026-11-30 09:00", "Mon 2026-12-07 09:00"},
+		{"mon-fri 9:00-17:00 every 20 minutes", "Mon 2026-11-30 09:00", "Mon 2026-11-30 09:20"},
+		{"first day of each month at 4:00", "Tue 2026-12-01 04:00", "Fri 2027-01-01 04:00"},
+		{"every six hours", "Sat 2026-11-28 12:00", "Sat 2026-11-28 18:00"},
 		{"last friday of the month at 17:00 in Europe/London", "Fri 2026-12-25 17:00", "Fri 2027-01-29 17:00"},
 	} {
-		doc, err := strictyaml.Parse("f", []byte("e: {module: test.ping, when: '"+phrase.Dated(c.text, now)+"'}"))
+		doc, err := strictyaml.Parse("f", []byte("e: {module: test.ping, when: "+strconv.Quote(phrase.Dated(c.text, now))+"}"))
 		if err != nil {
 			t.Fatal(err)
 		}

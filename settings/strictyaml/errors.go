@@ -56,9 +56,12 @@ func (e Errors) Err() error {
 	return out[:min(len(out), MaxErrors)]
 }
 
-// Suggest returns `; did you mean "x"?` for the known name that is most similar to name, or "" if none is. If name
-// abbreviates exactly one known name, it suggests that one: "command" for "cmd", not "cwd".
+// Suggest returns `; did you mean "x"?` for the known name that is most similar to name, or "" if none is, or if name
+// is known. If name abbreviates exactly one known name, it suggests that one: "command" for "cmd", not "cwd".
 func Suggest(name string, known []string) string {
+	if slices.Contains(known, name) {
+		return ""
+	}
 	if full := abbreviated(name, known); full != "" {
 		return fmt.Sprintf("; did you mean %q?", full)
 	}

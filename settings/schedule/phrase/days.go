@@ -79,7 +79,7 @@ func (p *parser) alternate() error {
 	return p.list(&p.meaning.weekdays, p.weekday)
 }
 
-// counted parses "twice a day" and "4 times an hour". It returns false and skips nothing if the words are none of
+// counted parses "twice a day", "twice daily" and "4 times an hour". It returns false and skips nothing if the words are none of
 // these.
 func (p *parser) counted() (bool, error) {
 	begin := p.at
@@ -92,11 +92,17 @@ func (p *parser) counted() (bool, error) {
 			return false, nil
 		}
 	}
-	if !p.take("a", "an", "per", "every", "each") || units[p.peek(0)] == none {
+	u := adverbs[p.peek(0)]
+	if n == 1 || adverbCounts[p.peek(0)] != 0 {
+		u = none
+	}
+	if p.take("a", "an", "per", "every", "each") {
+		u = units[p.peek(0)]
+	}
+	if u == none {
 		p.at = begin
 		return false, nil
 	}
-	u := units[p.peek(0)]
 	switch whole := map[unit]int{hour: 60, day: 24}[u]; {
 	case n == 1:
 		return true, p.period(1)

@@ -111,6 +111,10 @@ func (p *parser) every() error {
 		}
 		return p.period(2)
 	}
+	if n, ok := p.date(); ok && units[p.peek(1)] != none && p.peek(2) != "of" {
+		p.at++
+		return p.period(n)
+	}
 	if units[p.peek(0)] != none && !(p.peek(0) == "second" && (p.peek(1) == "of" || isWeekday(p.peek(1)))) {
 		return p.period(1)
 	}
@@ -397,8 +401,11 @@ func (p *parser) time() (int, error) {
 	if !ok {
 		return 0, p.unknown()
 	}
+	at := p.at
 	p.at++
-	c.half = max(c.half, p.half)
+	if c.half == 0 && c.hour <= 12 {
+		c.half = p.half
+	}
 	p.bare = false
 	switch {
 	case c.half != 0:
@@ -417,8 +424,11 @@ func (p *parser) time() (int, error) {
 		}
 		p.bare = c.bare && c.half == 0
 	}
-	at, err := c.minutes()
-	return (at + shift + minutesPerDay) % minutesPerDay, err
+	if minutes, ok := c.minutes(); ok {
+		return (minutes + shift + minutesPerDay) % minutesPerDay, nil
+	}
+	p.at = at
+	return 0, p.unknown()
 }
 
 // starting parses where the steps of a period begin.

@@ -219,16 +219,17 @@ func clockOf(w string) (clock, bool) {
 }
 
 // minutes returns the minutes since midnight.
-func (c clock) minutes() (int, error) {
-	switch {
-	case c.minute > 59, c.half == 0 && c.hour > 23, c.half != 0 && (c.hour < 1 || c.hour > 12):
-		return 0, fmt.Errorf("%d:%02d is not a time of day", c.hour, c.minute)
-	case c.half == 'a':
-		return c.hour%12*60 + c.minute, nil
-	case c.half == 'p':
-		return (c.hour%12+12)*60 + c.minute, nil
+func (c clock) minutes() (n int, ok bool) {
+	if c.minute > 59 || c.half == 0 && c.hour > 23 || c.half != 0 && (c.hour < 1 || c.hour > 12) {
+		return 0, false
 	}
-	return c.hour*60 + c.minute, nil
+	switch c.half {
+	case 'a':
+		c.hour %= 12
+	case 'p':
+		c.hour = c.hour%12 + 12
+	}
+	return c.hour*60 + c.minute, true
 }
 
 // yearOf parses a year of four digits.
