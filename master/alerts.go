@@ -92,7 +92,8 @@ func (s *services) recordedOutput(ctx context.Context, entry string, peel target
 		}
 		for _, row := range rows.Rows {
 			if row.Peel == peel && row.Return != nil {
-				o.Peel, o.Lines = peel, notify.OutputOf(row.Return.Data)
+				o.Peel = peel
+				o.Lines, o.IsCut = notify.OutputOf(row.Return.Data)
 				if o.Ended, err = time.Parse(time.RFC3339, j.Metadata[job.MetaFinished]); err != nil {
 					return notify.Output{}, fmt.Errorf("cannot read when job %s ended: %w", j.JID, err)
 				}

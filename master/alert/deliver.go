@@ -65,7 +65,7 @@ type delivery struct {
 	sending
 	receiver *notify.Receiver
 	work     chan batch
-	outputs  outputs   // owned by run
+	outputs  *outputs  // of all deliveries
 	repeated time.Time // when a batch last repeated the alerts that last
 }
 
@@ -83,8 +83,8 @@ type result struct {
 	err  error
 }
 
-func newDelivery(r *notify.Receiver, o Options) *delivery {
-	d := &delivery{receiver: r, work: make(chan batch, 1), outputs: outputs{o: o, known: map[string]notify.Output{}}}
+func newDelivery(r *notify.Receiver, all *outputs) *delivery {
+	d := &delivery{receiver: r, work: make(chan batch, 1), outputs: all}
 	d.state = api.Receiver{Name: r.Name(), Provider: string(r.Provider())}
 	if r.Joins() {
 		d.limit = rate.NewLimiter(rate.Every(refill), burst)

@@ -115,7 +115,7 @@ func TestNothingIsSentBeforeTheFirstStepOfATerm(t *testing.T) {
 		Told: map[string]rules.Mark{"ops": {}},
 	}
 	alerts := map[string]rules.Alert{began.ID(): began}
-	d := newDelivery(r, Options{})
+	d := newDelivery(r, newOutputs(Options{}))
 	term := &term{
 		store: &store{alerts: alerts, checkLease: func() error { return nil }}, alerts: alerts, deliveries: []*delivery{d},
 	}

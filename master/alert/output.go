@@ -5,20 +5,38 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/seed-c01c3da5/zester/master/notify"
 )
 
 const (
-	outputsEach   = 5 // outputs read for one batch; the other messages go without
+	outputsAtOnce = 5 // outputs read for all receivers, before one every outputRefill; other messages go without
+	outputRefill  = 5 * time.Second
 	outputTimeout = 5 * time.Second
 	maxOutputs    = 200 // outputs kept for messages that repeat an alert
 )
 
-// outputs adds to messages what the failed runs printed that they are about. It keeps what it has read for the messages
-// that repeat an alert.
+// outputs adds to messages what the failed runs printed that they are about. It keeps what it has read: for each other
+// receiver of a message, for another attempt, and for the messages that repeat an alert.
 type outputs struct {
 	o     Options
-	known map[string]notify.Output // by the ID of the alert
+	turn  chan struct{} // has a value while a receiver uses the fields below
+	limit *rate.Limiter
+	known map[string]knownOutput // by the ID of the alert
+}
+
+// A knownOutput is what was read for a message.
+type knownOutput struct {
+	event  string // of the message
+	output notify.Output
+}
+
+func newOutputs(o Options) *outputs {
+	return &outputs{
+		o: o, turn: make(chan struct{}, 1), known: map[string]knownOutput{},
+		limit: rate.NewLimiter(rate.Every(outputRefill), outputsAtOnce),
+	}
 }
 
 // add returns the messages with their outputs, as far as they are known. An output that cannot be read is left out: the
@@ -29,23 +47,28 @@ func (s *outputs) add(ctx context.Context, messages []notify.AlertMessage) []not
 	}
 	ctx, cancel := context.WithTimeout(ctx, outputTimeout)
 	defer cancel()
-	messages = slices.Clone(messages) // an attempt after this one may find more
-	left := outputsEach
+	select {
+	case s.turn <- struct{}{}:
+		defer func() { <-s.turn }()
+	case <-ctx.Done():
+		return messages
+	}
+
+	messages = slices.Clone(messages) // another receiver has the same
 	for i := range messages {
 		m := &messages[i]
 		known, isKnown := s.known[m.ID]
 		switch {
 		case !m.HasOutput():
 			delete(s.known, m.ID)
-		case m.Phase == notify.AlertLasts && isKnown:
-			m.Output = known
-		case left > 0:
-			left--
+		case isKnown && (m.Phase == notify.AlertLasts || m.Event == known.event):
+			m.Output = known.output
+		case s.limit.Allow():
 			m.Output = s.read(ctx, m)
 			if len(s.known) >= maxOutputs {
 				clear(s.known)
 			}
-			s.known[m.ID] = m.Output
+			s.known[m.ID] = knownOutput{m.Event, m.Output}
 		}
 	}
 	return messages

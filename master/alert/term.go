@@ -68,9 +68,9 @@ func (e *Engine) lead(ctx context.Context, js jetstream.JetStream, checkLease fu
 	t.looker = &looker{o: e.o, rollout: rollout}
 	t.looker.look(ctx)
 	g, ctx := errgroup.WithContext(ctx)
-	results := make(chan result)
+	results, outputs := make(chan result), newOutputs(e.o)
 	for _, r := range e.o.Receivers {
-		d := newDelivery(r, e.o)
+		d := newDelivery(r, outputs)
 		t.deliveries = append(t.deliveries, d)
 		g.Go(func() error { return d.run(ctx, results) })
 	}

@@ -200,6 +200,10 @@ func (r *Receiver) page(ctx context.Context, m AlertMessage) error {
 	return r.post(ctx, "", "", event, key)
 }
 
+// plain returns a text for Alertmanager, whose templates pass it on to chats as it is: there <!channel> calls everybody,
+// and <https://example.com|text> is a link.
+func plain(text string) string { return strings.ReplaceAll(text, "<", "‹") }
+
 // lastsFor is how long Alertmanager keeps an alert that is not sent again. Five attempts fit in.
 const lastsFor = 5 * time.Minute
 
@@ -215,7 +219,7 @@ func (r *Receiver) manage(ctx context.Context, all []AlertMessage) error {
 	for i, m := range all {
 		a := alert{
 			Labels:      map[string]string{"alertname": m.Rule, "subject": m.Subject, "service": "zester"},
-			Annotations: map[string]string{"summary": m.Title(), "description": strings.Join(m.lines(), "\n")},
+			Annotations: map[string]string{"summary": plain(m.Title()), "description": plain(strings.Join(m.lines(), "\n"))},
 			StartsAt:    alertTimestamp(m.Began), EndsAt: alertTimestamp(m.Time.Add(lastsFor)),
 		}
 		switch {

