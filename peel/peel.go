@@ -21,6 +21,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -64,8 +65,9 @@ type Options struct {
 	Simulated bool
 	Clock     func() scheduler.Instant             // of the schedule and its reports; nil: the clocks of this host
 	Boot      func() (id string, up time.Duration) // see [scheduler.Boot]; nil: not known
-	// Replace: a value asks Run to return [ErrReplaced] when nothing runs; nil: nobody does.
-	Replace <-chan struct{}
+	// Replace: a value asks Run to return [ErrReplaced] when nothing runs; nil: nobody does. It is the version of the
+	// program that is to start, as far as that is known.
+	Replace <-chan string
 	Log     *slog.Logger // nil: silent
 }
 
@@ -87,8 +89,9 @@ type Peel struct {
 
 	current atomic.Pointer[inForce]
 	newest  struct {
-		facts  atomic.Pointer[target.Facts]
-		paused atomic.Pointer[[]string] // names of the entries that are paused_errors
+		facts   atomic.Pointer[target.Facts]
+		upgrade atomic.Pointer[string]   // the fact zester_upgrade; nil or empty: there is none
+		paused  atomic.Pointer[[]string] // names of the entries that are paused_errors
 	}
 
 	stateRun report.StateRunFile                      // of the newest run of all states
@@ -229,6 +232,10 @@ func (p *Peel) collect(ctx context.Context) (changed bool, err error) {
 		if now, err = facts.Collect(ctx, p.o.Facts); err != nil {
 			return false, err
 		}
+	}
+	if text := p.newest.upgrade.Load(); text != nil && *text != "" {
+		now = maps.Clone(now)
+		now["zester_upgrade"] = *text
 	}
 	before := p.newest.facts.Swap(&now)
 	return before == nil || !reflect.DeepEqual(*before, now), nil

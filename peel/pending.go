@@ -40,11 +40,11 @@ func (p *pendingRequests) add(r *request) bool {
 	return true
 }
 
-// empty reports whether every accepted request has a reply.
-func (p *pendingRequests) empty() bool {
+// count returns the number of accepted requests without a reply.
+func (p *pendingRequests) count() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return len(p.requests) == 0
+	return len(p.requests)
 }
 
 // start returns the context for the work of a request; ok is false if the request is finished.

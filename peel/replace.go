@@ -3,6 +3,7 @@ package peel
 import (
 	"context"
 	"errors"
+	"strconv"
 	"time"
 )
 
@@ -12,6 +13,8 @@ var ErrReplaced = errors.New("the peel has made room for another program")
 
 const (
 	replaceInterval = 100 * time.Millisecond // between two looks whether nothing runs
+	replaceTell     = 10                     // looks before masters hear for what the next program waits
+	replaceAgain    = 600                    // looks until they hear it again
 	replaceHold     = time.Hour              // then entries that are due wait, so that such a moment comes
 	replaceGiveUp   = 24 * time.Hour         // then the peel goes on as before
 )
@@ -22,31 +25,36 @@ func (p *Peel) awaitReplace(ctx context.Context, leave context.CancelCauseFunc) 
 		select {
 		case <-ctx.Done():
 			return
-		case <-p.o.Replace:
-			p.log.Info("another program is installed: the peel starts it when no command runs")
-			p.untilIdle(ctx, leave)
+		case next := <-p.o.Replace:
+			p.log.Info("another program is installed: the peel starts it when no command runs", "version", next)
+			p.untilIdle(ctx, next, leave)
 		}
 	}
 }
 
-func (p *Peel) untilIdle(ctx context.Context, leave context.CancelCauseFunc) {
+func (p *Peel) untilIdle(ctx context.Context, next string, leave context.CancelCauseFunc) {
 	tick := time.NewTicker(replaceInterval)
 	defer tick.Stop()
 
 	began := time.Now()
 	held := false
-	for {
+	for looks := 0; ; looks++ {
 		hold := time.Since(began) >= replaceHold
 		if hold && !held {
 			held = true
 			p.log.Warn("commands have run for an hour without a break: due entries wait until the new program runs")
 		}
-		if p.leaveIfIdle(ctx, hold, leave) {
+		running, left := p.leaveIfIdle(ctx, hold, leave)
+		if left {
 			return
+		}
+		if looks%replaceAgain == replaceTell {
+			p.tellUpgrade(ctx, next+" waits for "+waitsFor(running))
 		}
 		if time.Since(began) >= replaceGiveUp {
 			p.log.Error("the new program was not started, as commands have run for a day: the entries that wait start")
 			_ = p.sched.Loud(ctx) // fails only when the peel stops
+			p.tellUpgrade(ctx, "")
 			return
 		}
 
@@ -58,18 +66,34 @@ func (p *Peel) untilIdle(ctx context.Context, leave context.CancelCauseFunc) {
 	}
 }
 
-// leaveIfIdle calls leave if no request and no entry runs. None begins after that.
-func (p *Peel) leaveIfIdle(ctx context.Context, hold bool, leave context.CancelCauseFunc) bool {
+// waitsFor returns what an upgrade waits for, in words.
+func waitsFor(running int) string {
+	switch running {
+	case 0:
+		return "a pause of the schedule"
+	case 1:
+		return "1 command"
+	}
+	return strconv.Itoa(running) + " commands"
+}
+
+// tellUpgrade changes the fact about an upgrade that waits; empty: none does.
+func (p *Peel) tellUpgrade(ctx context.Context, text string) {
+	p.newest.upgrade.Store(&text)
+	if changed, _ := p.collect(ctx); changed { // fails only when the peel stops
+		p.due.facts.raise()
+	}
+}
+
+// leaveIfIdle calls leave if no request and no entry runs, and reports whether that was so. None begins after that.
+// Otherwise running is the number of requests and entries that run.
+func (p *Peel) leaveIfIdle(ctx context.Context, hold bool, leave context.CancelCauseFunc) (running int, left bool) {
 	p.receiving.Lock()
 	defer p.receiving.Unlock()
-	if !hold && !p.pending.empty() {
-		return false
-	}
-
-	idle, err := p.sched.Quiet(ctx, hold)
-	if err != nil || !idle || !p.pending.empty() {
-		return false
+	running, idle, err := p.sched.Quiet(ctx, hold, p.pending.count())
+	if err != nil || !idle {
+		return running, false
 	}
 	leave(ErrReplaced)
-	return true
+	return 0, true
 }

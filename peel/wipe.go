@@ -62,7 +62,7 @@ func (p *Peel) wipe(ctx context.Context, call module.Call) (any, error) {
 		return nil, err
 	}
 
-	if _, err := p.sched.Quiet(ctx, true); err != nil {
+	if _, _, err := p.sched.Quiet(ctx, true, 0); err != nil {
 		return nil, err
 	}
 	err = renameio.WriteFile(p.path(removalFile), append(data, '\n'), 0o600)

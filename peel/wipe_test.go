@@ -75,13 +75,13 @@ func TestAPeelThatIsWipedRunsNothingAgain(t *testing.T) {
 
 // The peel is stopped, or makes room for another program, when the removal is recorded and its result is not yet stored.
 func TestAPeelThatStopsAfterTheRecordOfItsRemovalIsRemoved(t *testing.T) {
-	for what, stop := range map[string]func(cancel func(), replace chan<- struct{}){
-		"stopped":  func(cancel func(), _ chan<- struct{}) { cancel() },
-		"replaced": func(_ func(), replace chan<- struct{}) { replace <- struct{}{} },
+	for what, stop := range map[string]func(cancel func(), replace chan<- string){
+		"stopped":  func(cancel func(), _ chan<- string) { cancel() },
+		"replaced": func(_ func(), replace chan<- string) { replace <- "" },
 	} {
 		run(t, func(b *bench) {
 			t := b.t
-			replace := make(chan struct{})
+			replace := make(chan string)
 			o := peel.Options{
 				ID: id, DataDir: b.dir, URL: b.bus.URL(), Connect: b.bus.Options("peel", id.Wire()), Facts: target.Facts{"role": "web"},
 				Replace: replace,

@@ -23,12 +23,14 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
 	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/lmittmann/tint"
 
+	"github.com/seed-c01c3da5/zester/peel/build"
 	"github.com/seed-c01c3da5/zester/peel/dial"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
@@ -68,9 +70,9 @@ type Daemon struct {
 	Flaws error
 	// Run runs the daemon until ctx ends. It calls ready once, when the daemon does its work.
 	Run func(ctx context.Context, ready func()) error
-	// Replace, if not nil, gets a value on SIGUSR1: Run then returns ErrReplace at a moment at which that interrupts
-	// nothing.
-	Replace chan<- struct{}
+	// Replace, if not nil, gets the version of the program that is now at the path of this one on SIGUSR1, empty if it
+	// does not say one: Run then returns ErrReplace at a moment at which that interrupts nothing.
+	Replace chan<- string
 }
 
 // ErrReplace is the error of a daemon that makes room for the program that is now at the path of its own.
@@ -111,6 +113,10 @@ func (p *program) main() int {
 			name := p.name + " " + c.Name
 			return c.run(&program{name: name, prefix: p.prefix, args: p.args[1:], out: p.out, errOut: p.errOut})
 		}
+	}
+	if slices.Equal(p.args, []string{"--version"}) {
+		fmt.Fprintln(p.out, build.Read().Version)
+		return exitOK
 	}
 	// An early SIGHUP must not end the process.
 	hups := make(chan os.Signal, 1)
@@ -161,7 +167,7 @@ func (p *program) run(d Daemon, hups, replaces <-chan os.Signal, log *slog.Logge
 		case <-hups:
 			p.reload(log)
 		case <-replaces:
-			askToReplace(d, log)
+			askToReplace(ctx, d, path, log)
 		case err := <-done:
 			if errors.Is(err, ErrReplace) {
 				err = becomeNext(path, log)

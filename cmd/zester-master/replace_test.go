@@ -6,6 +6,7 @@ import (
 	"syscall"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 )
@@ -33,13 +34,22 @@ func TestAPeelIsUpgradedWithoutEndingACommand(t *testing.T) {
 
 	pipe := arrange(t)
 	asked := s.daemon("zester", "--data-dir", s.path("master"), "--timeout", patience.String(), "web-01", "cmd.run",
-		fmt.Sprintf("command=exec > %s; echo runs; sleep 3; echo done", pipe))
+		fmt.Sprintf("command=exec > %s; echo runs; until [ -e %s ]; do sleep 0.1; done; echo done", pipe, s.path("enough")))
 	running := pipe.wait(t)
 	if _, ok := running.says(); !ok {
 		t.Fatal("the command does not run")
 	}
 	peel.signal(syscall.SIGUSR1)
-	peel.waitFor("another program is installed")
+	peel.waitFor("another program is installed", `"version":"(devel)"`)
+	for ctx := s.ctx(); !strings.Contains(s.zester(0, "peel", "list", "-o", "wide"), "(devel) → (devel) waits for "); <-time.After(lookAgain) {
+		if ctx.Err() != nil {
+			t.Fatalf("nobody is told that the peel waits\n%s", s.zester(0, "peel", "list", "-o", "wide"))
+		}
+	}
+	if out := s.zester(0, "doctor"); !strings.Contains(out, "upgrades: web-01: (devel) → (devel) waits for ") {
+		t.Errorf("zester doctor says\n%s", out)
+	}
+	s.write("enough", "")
 	if line, _ := running.says(); line != "done" {
 		t.Errorf("the command was ended: %q", line)
 	}
@@ -55,6 +65,11 @@ func TestAPeelIsUpgradedWithoutEndingACommand(t *testing.T) {
 		t.Errorf("the message is %q", got)
 	}
 	peel.waitFor("bus is reached") // in the same process: a new one would write elsewhere
+	for ctx := s.ctx(); strings.Contains(s.zester(0, "peel", "list", "-o", "wide"), "waits"); <-time.After(lookAgain) {
+		if ctx.Err() != nil {
+			t.Fatal("the next program says that the peel waits")
+		}
+	}
 	s.zester(0, "web-01", "test.ping")
 	if out := s.zester(0, "web-01", "schedule.fires", "entry=tick"); strings.Contains(out, "missed") ||
 		strings.Contains(out, "interrupted") || !strings.Contains(out, "ran") {

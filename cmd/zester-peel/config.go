@@ -101,7 +101,7 @@ func (c *Config) Prepare(log *slog.Logger) (d daemon.Daemon, err error) {
 	if o.Prompt != nil { // without its key the rest works
 		d.Flaws = errors.Join(d.Flaws, o.Prompt.CheckKey())
 	}
-	replace := make(chan struct{}, 1)
+	replace := make(chan string, 1)
 	o.Replace, d.Replace = replace, replace
 	d.Name = "peel " + string(o.ID)
 	d.Run = func(ctx context.Context, ready func()) error {

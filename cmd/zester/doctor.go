@@ -357,12 +357,13 @@ func (d *doctor) master(ctx context.Context, client *api.Client, bus api.ClientO
 		d.found("masters", broken, "", "%v", err)
 	}
 	d.masters(held)
-	peels, err := client.Peels(ctx, "*")
+	peels, err := client.PeelsWithFacts(ctx, "*")
 	if err != nil {
 		d.found("peels", broken, "", "%v", err)
 		return
 	}
 	d.peels(peels)
+	d.versions(peels, h.Version)
 }
 
 // masters checks when the credentials of masters end. A master that renews its own has weeks left.

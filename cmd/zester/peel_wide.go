@@ -61,11 +61,20 @@ func peelsTable(peels []api.Peel, commits map[target.PeelID]settings.Commit) tab
 		if !p.LastSeen.IsZero() {
 			since = age(time.Since(p.LastSeen))
 		}
-		t.add(string(p.ID), presence(&p), clock(p.LastSeen), since, factText(p.Facts, "zester_version"),
+		t.add(string(p.ID), presence(&p), clock(p.LastSeen), since, versionText(p.Facts),
 			strings.TrimSpace(factText(p.Facts, "os")+" "+factText(p.Facts, "os_version")),
 			cmp.Or(factText(p.Facts, "ipv4"), factText(p.Facts, "ipv6")), commits[p.ID].Short())
 	}
 	return t
+}
+
+// versionText returns the version of a peel, and for what a newer program waits: "0.1.0 → 0.2.0 waits for 2 commands".
+func versionText(facts target.Facts) string {
+	version := factText(facts, "zester_version")
+	if upgrade := factText(facts, "zester_upgrade"); upgrade != "" {
+		version += " → " + strings.TrimSpace(upgrade)
+	}
+	return version
 }
 
 // factText returns a fact as text: the first element of a list, empty text for a missing fact.

@@ -14,6 +14,7 @@ import (
 // Health is the state of one master's host and of the bus.
 type Health struct {
 	Time    time.Time      `json:"time"` // by the clock of its host
+	Version string         `json:"version"`
 	Streams []bucket.Usage `json:"streams"`
 	Led     bool           `json:"led,omitempty"` // a master leads the settings service, or did less than 15 s ago
 	Audit   audit.Status   `json:"audit"`

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/build"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -18,7 +19,7 @@ import (
 
 // health leaves out what is of all peels for callers who may not read about all.
 func (s *Server) health(ctx context.Context, from grants.Caller, _ api.None) (*api.Health, error) {
-	h := &api.Health{Audit: s.o.Audit.Status(), Console: s.o.Console.At}
+	h := &api.Health{Version: build.Read().Version, Audit: s.o.Audit.Status(), Console: s.o.Console.At}
 	if s.o.Stored != nil {
 		if err := s.o.Stored(); err != nil {
 			h.Storage = err.Error()

@@ -21,6 +21,8 @@
 //	machine_id      /etc/machine-id, which does not change with the host's name
 //	zester_version  version of the peel's program, as "zester version" prints it: "0.2.0"; "(devel)" if it has none
 //
+// The peel adds zester_upgrade while a newer program waits to start: "0.3.0 waits for 2 commands".
+//
 // Known gap: only Linux has all of them.
 package facts
 

@@ -10,21 +10,23 @@ import (
 const handover = 500 * time.Millisecond
 
 // Quiet keeps runs from starting, if none is in flight and none is due within half a second, and reports whether that
-// was so. With force runs do not start in any case, and it reports whether none is in flight. Fires that become due
-// wait for a slot, on the disk too, until [Scheduler.Loud] is called or the next process starts them. The error is
-// [ErrStopped] or the error of ctx.
-func (s *Scheduler) Quiet(ctx context.Context, force bool) (idle bool, err error) {
+// was so. With force runs do not start in any case, and it reports whether none is in flight. The others are what runs
+// besides the schedule: they count as runs, and running is the number of all. Fires that become due wait for a slot, on
+// the disk too, until [Scheduler.Loud] is called or the next process starts them. The error is [ErrStopped] or the error
+// of ctx.
+func (s *Scheduler) Quiet(ctx context.Context, force bool, others int) (running int, idle bool, err error) {
 	err = s.do(ctx, func(o *owner) {
-		idle = len(o.runs)+o.reporting == 0
+		running = len(o.runs) + o.reporting + others
+		idle = running == 0
 		if !force {
 			idle = idle && !o.dueWithin(handover)
 		}
 		o.quiet = force || idle
 	})
 	if err != nil {
-		return false, fmt.Errorf("cannot keep the schedule from starting runs: %w", err)
+		return 0, false, fmt.Errorf("cannot keep the schedule from starting runs: %w", err)
 	}
-	return idle, nil
+	return running, idle, nil
 }
 
 // Loud ends what [Scheduler.Quiet] began. Fires that wait start.

@@ -13,7 +13,7 @@ import (
 // quiet asks the scheduler to start no run, and wants to hear whether it was idle.
 func (h *host) quiet(force, want bool) {
 	h.t.Helper()
-	idle, err := h.Quiet(h.t.Context(), force)
+	_, idle, err := h.Quiet(h.t.Context(), force, 0)
 	h.must(err)
 	if idle != want {
 		h.t.Errorf("idle is %v, want %v", idle, want)
