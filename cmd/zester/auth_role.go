@@ -101,18 +101,19 @@ listed: zester auth token list shows their scopes.`,
 			if err := q.Check(); err != nil {
 				return usageError("%w", err)
 			}
-			r, err := api.AccessList.Ask(cmd.Context(), client, q)
-			if err != nil {
-				return err
+			people := []api.Access{}
+			for more := true; more; more = q.After != "" {
+				r, err := api.AccessList.Ask(cmd.Context(), client, q)
+				if err != nil {
+					return err
+				}
+				people, q.After = append(people, r.People...), r.Next
 			}
 			t := table{header: []string{"NAME", "ROLE", "RULE"}}
-			for _, p := range r.People {
+			for _, p := range people {
 				t.add(p.Name, string(p.Role), p.Rule)
 			}
-			if r.More {
-				fmt.Fprintf(a.errOut, "only the first %d are listed\n", len(r.People))
-			}
-			return a.show(r.People, t)
+			return a.show(people, t)
 		}),
 	}
 }

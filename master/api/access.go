@@ -29,6 +29,8 @@ type AccessRequest struct {
 	Args    map[string]any `json:"args,omitempty"`
 	// Path is a file of the config repo, for the verbs of [access.OfFile]. Without it, the question is about any file.
 	Path string `json:"path,omitempty"`
+	// After is the name of the person after whom a page of a list begins.
+	After string `json:"after,omitempty"`
 }
 
 // maxPath bounds the path of a question in bytes.
@@ -90,9 +92,9 @@ type Access struct {
 	Second string `json:"second,omitempty"`
 }
 
-// AccessPage has the people who may send a request now, by name.
+// AccessPage has the people who may send a request now, by name, as many as fit into a message.
 type AccessPage struct {
 	People []Access `json:"people"`
 	Peels  int      `json:"peels,omitempty"` // of a job: how many peels its target selects now
-	More   bool     `json:"more,omitempty"`  // there are more people than fit into a reply
+	Next   string   `json:"next,omitempty"`  // what the next page comes after; empty on the last
 }

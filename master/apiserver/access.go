@@ -19,9 +19,6 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// accessInPage bounds the people in a reply. Each takes at most 700 bytes.
-const accessInPage = 1000
-
 // userExplain says whether a person may send a request, and the rule that decides. Somebody with limits could learn
 // about peels outside them from what others may do.
 func (s *Server) userExplain(ctx context.Context, from grants.Caller, q api.AccessRequest) (*api.Access, error) {
@@ -73,21 +70,21 @@ func (s *Server) accessList(ctx context.Context, from grants.Caller, q api.Acces
 			return nil, err
 		}
 	}
-	page := &api.AccessPage{People: []api.Access{}, Peels: len(e.peels)}
+	may := []api.Access{}
 	for i := range all {
+		if all[i].Name <= q.After {
+			continue
+		}
 		a, err := e.explain(ctx, &all[i])
-		switch {
-		case err != nil:
+		if err != nil {
 			return nil, err
-		case !a.Allowed:
-		case len(page.People) == accessInPage:
-			page.More = true
-			return page, nil
-		default:
-			page.People = append(page.People, *a)
+		}
+		if a.Allowed {
+			may = append(may, *a)
 		}
 	}
-	return page, nil
+	page, next, err := pageOf(may, func(a *api.Access) string { return a.Name }, "")
+	return &api.AccessPage{People: page, Peels: len(e.peels), Next: next}, err
 }
 
 // some returns the peels that a target selects for a caller. It is an error if there are none.

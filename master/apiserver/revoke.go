@@ -78,16 +78,20 @@ func (s *Server) endMade(ctx context.Context, from grants.Caller, name string) (
 			return ended, err
 		}
 		for _, m := range made {
-			if err := s.end(ctx, from, m); err != nil {
-				return ended, fmt.Errorf("cannot end the %s %s: %w", m.Kind, m.Name, err)
+			if err = s.end(ctx, from, m); err != nil {
+				err = fmt.Errorf("cannot end the %s %s: %w", m.Kind, m.Name, err)
+				break
 			}
 			ended = append(ended, m)
+		}
+		if err = errors.Join(err, s.o.Authority.Users.Push(ctx)); err != nil { // once for all of them
+			return ended, err
 		}
 	}
 	return ended, fmt.Errorf("%s still made more after %d rounds", name, maxRevokeRounds)
 }
 
-// end ends one credential that a person made, and writes an entry to the audit log.
+// end ends one credential that a person made, and writes an entry to the audit log. The caller pushes that to the bus.
 func (s *Server) end(ctx context.Context, from grants.Caller, m api.Made) (err error) {
 	action := "user.revoke"
 	switch m.Kind {
@@ -98,9 +102,9 @@ func (s *Server) end(ctx context.Context, from grants.Caller, m api.Made) (err e
 		action = "join.revoke"
 		_, err = s.o.Authority.Hosts.EndJoinToken(ctx, m.Name)
 	case api.MadeUser:
-		_, err = s.o.Authority.Users.RevokeAll(ctx, m.Name, from.User)
+		_, err = s.o.Authority.Users.StoreRevoked(ctx, m.Name, from.User, true)
 	case api.MadeCredential:
-		err = s.o.Authority.Users.RevokeKeys(ctx, m.Name, m.By)
+		err = s.o.Authority.Users.StoreEnded(ctx, m.Name, m.By)
 	}
 	s.log.Info("ended with its maker", "kind", m.Kind, "name", m.Name, "made_by", m.By, "by", from.User, "err", err)
 	s.o.Audit.Write(ctx, audit.Entry{Action: action, Target: m.Name}.Ended(err, false).By(from))
@@ -220,5 +224,9 @@ func (s *Server) endIfRevoked(ctx context.Context, from grants.Caller, kind api.
 	if err == nil {
 		return nil
 	}
-	return errors.Join(err, s.end(ctx, from, api.Made{Kind: kind, Name: name, By: from.User}))
+	err = errors.Join(err, s.end(ctx, from, api.Made{Kind: kind, Name: name, By: from.User}))
+	if kind == api.MadeUser || kind == api.MadeCredential {
+		err = errors.Join(err, s.o.Authority.Users.Push(ctx))
+	}
+	return err
 }

@@ -3,6 +3,7 @@ package apiserver_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -430,4 +431,39 @@ func TestWhatAListLacksEndsWithItsMaker(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestWhoMadeManyIsRevokedByFewPushes: what somebody made is stored as revoked, and then pushed to the servers at once.
+func TestWhoMadeManyIsRevokedByFewPushes(t *testing.T) {
+	const people = 300
+	bubble(t, func(t *testing.T, s *system) {
+		authority := s.authority(func(context.Context, string) error { return nil })
+		pushes, push := 0, authority.Users.Push
+		authority.Users.Push = func(ctx context.Context) error { pushes++; return push(ctx) }
+		s.master("m1", func(o *apiserver.Options) { o.Authority = authority })
+		boss := s.client(grants.RoleOperator, "boss")
+		s.user(boss, "mallory")
+		for i := range people {
+			_, _, err := authority.Users.Add(t.Context(), credential.UserRequest{
+				Name: fmt.Sprintf("p%05d", i), Role: grants.RoleOperator, Public: publicKey(t), TTL: time.Hour,
+			}, "mallory")
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+
+		r, err := api.UserRevoke.Ask(t.Context(), boss, api.RevokeRequest{Name: "mallory"})
+		if err != nil || len(r.Made) != people {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		if pushes > 3 {
+			t.Errorf("%d pushes to the servers for %d people", pushes, people)
+		}
+		if ended := s.bus.Keys.Revoked(grants.RoleOperator); len(ended) != people+1 {
+			t.Errorf("the bus refuses %d keys of %d people", len(ended), people)
+		}
+		if err := authority.Users.Store.CheckNotRevoked(t.Context(), "p00299"); !errors.Is(err, grants.ErrNotAllowed) {
+			t.Errorf("the last of them: %v", err)
+		}
+	})
 }

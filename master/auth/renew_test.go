@@ -122,7 +122,7 @@ func TestARevokedPersonDoesNotRenew(t *testing.T) {
 		bob := person(t, users, credential.UserRequest{Name: "bob", Role: grants.RoleOperator, TTL: credential.UserLife})
 		other := person(t, users,
 			credential.UserRequest{Name: "bob", Role: grants.RoleOperator, TTL: credential.UserLife, Again: true})
-		if err := users.RevokeKeys(t.Context(), "bob", "ann"); err != nil { // both, which ann requested
+		if err := users.StoreEnded(t.Context(), "bob", "ann"); err != nil { // both, which ann requested
 			t.Fatal(err)
 		}
 		if _, err := users.Renew(t.Context(), asBob, renewalOf(t, other)); !errors.Is(err, grants.ErrNotAllowed) {

@@ -161,7 +161,8 @@ func (d *Directory) Stored(ctx context.Context) ([]credential.User, error) {
 	if err != nil {
 		return nil, err
 	}
-	return withIssued(d.Keys.Dir(), all)
+	entries, err := keystore.Entries(d.Keys.Dir(), grants.RoleOperator)
+	return withIssued(entries, all), err
 }
 
 // Revoke ends all credentials of a person for good: the bus cuts the connections that use them, and the name is never
@@ -178,6 +179,19 @@ func (d *Directory) RevokeAll(ctx context.Context, name, by string) (*credential
 }
 
 func (d *Directory) revoke(ctx context.Context, name, by string, all bool) (*credential.User, error) {
+	u, err := d.StoreRevoked(ctx, name, by, all)
+	if u == nil {
+		return nil, err
+	}
+	if err = errors.Join(err, d.Push(ctx)); err != nil {
+		return u, fmt.Errorf("%s is revoked, and dispatches nothing; its connections may last for some time: %w", name,
+			err)
+	}
+	return u, nil
+}
+
+// StoreRevoked is [Directory.Revoke], or [Directory.RevokeAll] if all is set, without the push, which the caller makes.
+func (d *Directory) StoreRevoked(ctx context.Context, name, by string, all bool) (*credential.User, error) {
 	if err := grants.CheckName(grants.RoleOperator, name); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNotFound, err)
 	}
@@ -203,17 +217,13 @@ func (d *Directory) revoke(ctx context.Context, name, by string, all bool) (*cre
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(keystore.Close(d.Keys.Dir(), keystore.Entry{
+	return u, keystore.Close(d.Keys.Dir(), keystore.Entry{
 		Role:     u.Role,
 		ID:       u.Name,
 		Keys:     u.Keys,
 		Revoked:  u.Revoked,
 		EndsMade: u.EndsMade,
-	}), d.Push(ctx)); err != nil {
-		return u, fmt.Errorf("%s is revoked, and dispatches nothing; its connections may last for some time: %w", name,
-			err)
-	}
-	return u, nil
+	})
 }
 
 // Uphold revokes the people in the bucket whom the register names as revoked, and returns their names, also with an
@@ -253,15 +263,16 @@ func (d *Directory) Publish(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	all, err := withIssued(d.Keys.Dir(), slices.Clone(stored))
+	entries, err := keystore.Entries(d.Keys.Dir(), grants.RoleOperator)
 	if err != nil {
 		return err
 	}
-
-	for _, u := range all {
-		if slices.ContainsFunc(stored, func(s credential.User) bool { return s.Name == u.Name }) {
-			continue
-		}
+	onBus := map[string]bool{}
+	for i := range stored {
+		onBus[stored[i].Name] = true
+	}
+	entries = slices.DeleteFunc(entries, func(e keystore.Entry) bool { return onBus[e.ID] })
+	for _, u := range withIssued(entries, nil) {
 		if err := d.Store.all.Create(ctx, u.Name, u); err != nil && !errors.Is(err, bucket.ErrPresent) {
 			return err
 		}
@@ -269,8 +280,8 @@ func (d *Directory) Publish(ctx context.Context) error {
 	return nil
 }
 
-// RevokeKeys ends the credentials of a person that were requested by another one.
-func (d *Directory) RevokeKeys(ctx context.Context, name, by string) error {
+// StoreEnded ends the credentials of a person that another one asked for. The caller pushes that to the bus.
+func (d *Directory) StoreEnded(ctx context.Context, name, by string) error {
 	_, err := d.Store.all.Change(ctx, name, func(u *credential.User) error {
 		endKeys(u, func(k *credential.Key) bool { return k.By == by })
 		return nil
@@ -278,10 +289,7 @@ func (d *Directory) RevokeKeys(ctx context.Context, name, by string) error {
 	if errors.Is(err, bucket.ErrAbsent) {
 		return fmt.Errorf("%w: %s", ErrNotFound, name)
 	}
-	if err != nil {
-		return err
-	}
-	return d.Push(ctx)
+	return err
 }
 
 // endKeys ends keys of a user, and returns how many.
@@ -313,25 +321,30 @@ func (d *Directory) Find(ctx context.Context, name string) (*credential.User, er
 	case !errors.Is(err, bucket.ErrAbsent):
 		return nil, err
 	}
-	if all, err = withIssued(d.Keys.Dir(), all); err != nil {
+	entry, err := keystore.Registered(d.Keys.Dir(), grants.RoleOperator, name) // the same for all roles of people
+	if err != nil {
 		return nil, err
 	}
-	for i := range all {
-		if all[i].Name == name {
-			return &all[i], nil
-		}
+	if entry.ID != "" {
+		all = withIssued([]keystore.Entry{entry}, all)
 	}
-	return nil, fmt.Errorf("%w: %s", ErrNotFound, name)
+	if len(all) == 0 {
+		return nil, fmt.Errorf("%w: %s", ErrNotFound, name)
+	}
+	return &all[0], nil
 }
 
 // withIssued adds users, keys and revocations that only the register has. Keys stay in the role in which the register
 // has them: if the bucket has the name in another role, it is listed in both.
-func withIssued(dir string, users []credential.User) ([]credential.User, error) {
-	entries, err := keystore.Entries(dir, grants.RoleOperator)
+func withIssued(entries []keystore.Entry, users []credential.User) []credential.User {
+	at := map[string]int{}
+	for i := range users {
+		at[users[i].Name] = i
+	}
 	for _, known := range entries {
-		i := slices.IndexFunc(users, func(u credential.User) bool { return u.Name == known.ID })
-		if i < 0 || users[i].Role != known.Role {
-			if i >= 0 && !users[i].Revoked.IsZero() {
+		i, ok := at[known.ID]
+		if !ok || users[i].Role != known.Role {
+			if ok && !users[i].Revoked.IsZero() {
 				known.Revoked = users[i].Revoked
 			}
 			u := credential.User{Name: known.ID, Role: known.Role, Keys: known.Keys, Revoked: known.Revoked}
@@ -347,5 +360,5 @@ func withIssued(dir string, users []credential.User) ([]credential.User, error) 
 		}
 	}
 	sorting.Stable(users, func(a, b credential.User) int { return strings.Compare(a.Name, b.Name) })
-	return users, err
+	return users
 }
