@@ -103,7 +103,7 @@ func flags(cfg Config, check *bool) (fs *flag.FlagSet, path *string) {
 func (p *program) help() {
 	fs, _ := flags(p.defaults(), new(bool))
 	fmt.Fprintf(p.out, "usage: %s [flags]\n\nEvery flag can be given as a variable too: --data-dir as %s.\n"+
-		"Flags win over variables, and both over the file. --version alone prints the version.\n"+
+		"Flags win over variables, and both over the file. --version prints the version.\n"+
 		"The guide is in the package zester: zester guide install.\n\n", p.name, p.prefix.variable("data-dir"))
 	fs.SetOutput(p.out)
 	fs.PrintDefaults()

@@ -200,8 +200,8 @@ func (r *Receiver) page(ctx context.Context, m AlertMessage) error {
 	return r.post(ctx, "", "", event, key)
 }
 
-// plain returns a text for Alertmanager, whose templates pass it on to chats as it is: there <!channel> calls everybody,
-// and <https://example.com|text> is a link.
+// plain returns a text for Alertmanager without the sign that begins a link or a call of everybody in a chat: templates
+// pass it on as it is.
 func plain(text string) string { return strings.ReplaceAll(text, "<", "‹") }
 
 // lastsFor is how long Alertmanager keeps an alert that is not sent again. Five attempts fit in.
@@ -218,9 +218,11 @@ func (r *Receiver) manage(ctx context.Context, all []AlertMessage) error {
 	alerts := make([]alert, len(all))
 	for i, m := range all {
 		a := alert{
-			Labels:      map[string]string{"alertname": m.Rule, "subject": m.Subject, "service": "zester"},
-			Annotations: map[string]string{"summary": plain(m.Title()), "description": plain(strings.Join(m.lines(), "\n"))},
-			StartsAt:    alertTimestamp(m.Began), EndsAt: alertTimestamp(m.Time.Add(lastsFor)),
+			Labels: map[string]string{"alertname": m.Rule, "subject": m.Subject, "service": "zester"},
+			Annotations: map[string]string{
+				"summary": plain(m.Title()), "description": plain(strings.Join(m.lines(), "\n")),
+			},
+			StartsAt: alertTimestamp(m.Began), EndsAt: alertTimestamp(m.Time.Add(lastsFor)),
 		}
 		switch {
 		case m.Phase == AlertTest:

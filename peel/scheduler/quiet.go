@@ -10,10 +10,9 @@ import (
 const handover = 500 * time.Millisecond
 
 // Quiet keeps runs from starting, if none is in flight and none is due within half a second, and reports whether that
-// was so. With force runs do not start in any case, and it reports whether none is in flight. The others are what runs
-// besides the schedule: they count as runs, and running is the number of all. Fires that become due wait for a slot, on
-// the disk too, until [Scheduler.Loud] is called or the next process starts them. The error is [ErrStopped] or the error
-// of ctx.
+// was so. With force runs do not start in any case, and it reports whether none is in flight. running is the number of
+// runs in flight, with others, the number of requests that run. Fires that become due wait for a slot, on the disk too,
+// until [Scheduler.Loud] is called or the next process starts them. The error is [ErrStopped] or the error of ctx.
 func (s *Scheduler) Quiet(ctx context.Context, force bool, others int) (running int, idle bool, err error) {
 	err = s.do(ctx, func(o *owner) {
 		running = len(o.runs) + o.reporting + others
