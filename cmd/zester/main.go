@@ -247,8 +247,8 @@ func flagError(cmd *cobra.Command, err error) error {
 
 // nearFlag returns a suggestion for a misspelled flag, empty if no name is similar.
 func nearFlag(cmd *cobra.Command, unknown *pflag.NotExistError) string {
-	if unknown.GetSpecifiedShortnames() != "" {
-		return ""
+	if hint := hintForSalt(unknown); hint != "" || unknown.GetSpecifiedShortnames() != "" {
+		return hint
 	}
 	var names []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })

@@ -48,6 +48,9 @@ func (a *app) spec(cmd *cobra.Command, words []string) (job.Spec, error) {
 	}
 	spec.Timeout = a.dispatching.timeoutOf(spec.Function)
 	var err error
+	if functionsOfSalt[spec.Function] != "" {
+		return spec, a.checkCall(&spec)
+	}
 	if spec.StateID, spec.Args, err = parseArguments(spec.Function, words[1:]); err != nil {
 		return spec, err
 	}
@@ -95,6 +98,10 @@ func (a *app) checkCall(spec *job.Spec) error {
 	refused := &failure{code: exitUsage, err: err}
 	f, known := catalogue.Lookup(spec.Function)
 	if !known {
+		if here := functionsOfSalt[spec.Function]; here != "" {
+			refused.hint = "what " + spec.Function + " is in Salt is here " + here
+			return refused
+		}
 		refused.hint = "zester '*' sys.list_functions prints what peels can run; a newer function needs a newer zester"
 		return refused
 	}

@@ -6,17 +6,11 @@ import (
 
 // user reads what happens to the groups and the password that a user has already.
 func user(c *conversion) error {
-	removes, err := c.takeBool("remove_groups", true)
-	if err != nil {
-		return err
-	}
+	removes := c.takeBool("remove_groups", true)
 	if groups := c.left["groups"]; removes && groups != nil {
 		c.note("a user keeps its groups that the state does not name: Salt removes them, unless remove_groups is false")
 	}
-	enforces, err := c.takeBool("enforce_password", true)
-	if err != nil {
-		return err
-	}
+	enforces := c.takeBool("enforce_password", true)
 	if password := c.left["password"]; !enforces && password != nil && password != "" {
 		return refuse("argument enforce_password: false, and a password that a person sets would be replaced")
 	}
@@ -87,14 +81,8 @@ func members(c *conversion) error {
 
 // gid reads the primary group of a user.
 func gid(c *conversion) error {
-	group, err := c.takeText("gid")
-	if err != nil {
-		return err
-	}
-	fromName, err := c.takeBool("gid_from_name", false)
-	if err != nil {
-		return err
-	}
+	group := c.takeText("gid")
+	fromName := c.takeBool("gid_from_name", false)
 	if fromName {
 		group = c.Name
 	}

@@ -158,6 +158,7 @@ type conversion struct {
 	notes    []string
 	function string // here
 	isDone   bool   // another declaration of the host does it
+	err      error  // the first argument of another form
 }
 
 // take returns an argument and counts it as read.
@@ -167,29 +168,46 @@ func (c *conversion) take(name string) (any, bool) {
 	return v, ok
 }
 
-// takeText returns a text argument, or "" without one.
-func (c *conversion) takeText(name string) (string, error) {
+// takeText returns a text argument, or "" without one. An error is kept in c.err.
+func (c *conversion) takeText(name string) string {
 	v, ok := c.take(name)
 	if !ok {
-		return "", nil
+		return ""
 	}
 	if !isScalar(v) {
-		return "", refuse("argument %s: a value of another form", name)
+		c.fail(name)
+		return ""
 	}
-	return plain(v), nil
+	return plain(v)
 }
 
-// takeBool returns a boolean argument.
-func (c *conversion) takeBool(name string, otherwise bool) (bool, error) {
+// takeTexts returns the values of text arguments in their order.
+func (c *conversion) takeTexts(names ...string) []string {
+	values := make([]string, len(names))
+	for i, name := range names {
+		values[i] = c.takeText(name)
+	}
+	return values
+}
+
+// takeBool returns a boolean argument. An error is kept in c.err.
+func (c *conversion) takeBool(name string, otherwise bool) bool {
 	v, ok := c.take(name)
 	if !ok {
-		return otherwise, nil
+		return otherwise
 	}
 	b, ok := v.(bool)
 	if !ok {
-		return false, refuse("argument %s: a value of another form", name)
+		c.fail(name)
 	}
-	return b, nil
+	return b
+}
+
+// fail keeps the first argument whose value has a form that nothing reads.
+func (c *conversion) fail(argument string) {
+	if c.err == nil {
+		c.err = refuse("argument %s: a value of another form", argument)
+	}
 }
 
 // forAll begins a note on all states of its kind. A settings file has it once.

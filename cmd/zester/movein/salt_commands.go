@@ -63,18 +63,6 @@ func (c *conversion) guardAsCommand() {
 	}
 }
 
-// takeTexts returns the values of text arguments in their order.
-func (c *conversion) takeTexts(names ...string) ([]string, error) {
-	values := make([]string, len(names))
-	for i, name := range names {
-		var err error
-		if values[i], err = c.takeText(name); err != nil {
-			return nil, err
-		}
-	}
-	return values, nil
-}
-
 // packagesOf returns the texts of pkgs, or the name of the declaration.
 func (c *conversion) packagesOf() ([]string, error) {
 	value, ok := c.take("pkgs")
@@ -96,10 +84,7 @@ func nothing(c *conversion) error {
 
 // accumulated leaves out a part of a file: the state of the file has it.
 func accumulated(c *conversion) error {
-	file, err := c.takeText("filename")
-	if err != nil {
-		return err
-	}
+	file := c.takeText("filename")
 	for _, d := range c.host.Low {
 		if d.Name == file && slices.Contains([]string{"file.managed", "file.blockreplace"}, d.Function()) {
 			return nothing(c)
@@ -136,20 +121,17 @@ func script(c *conversion) error {
 	if !ok {
 		source = c.Name
 	}
-	_, text, err := c.source.find(source)
+	f, err := c.source.find(source)
 	if err != nil {
 		return err
 	}
-	if c.isTemplate(string(text), "") {
+	if c.isTemplate(string(f.text), "") {
 		return refuse("argument source: a template: give the text that Salt rendered as command")
 	}
-	if len(text) > 64<<10 {
+	if len(f.text) > 64<<10 {
 		return refuse("a script of more than 64 KiB: give it as file.managed, and run it with cmd.run")
 	}
-	given, err := c.takeTexts("args", "shell")
-	if err != nil {
-		return err
-	}
+	given := c.takeTexts("args", "shell")
 	args := strings.TrimSpace(given[0])
 	if _, after, isCut := strings.Cut(c.Name, " "); args == "" && isCut {
 		args = strings.TrimSpace(after) // as Salt does
@@ -158,7 +140,7 @@ func script(c *conversion) error {
 		return refuse("argument args: characters that a shell reads")
 	}
 	c.Name = path.Base(plain(source))
-	argv := interpreter(string(text), given[1])
+	argv := interpreter(string(f.text), given[1])
 	if argv == nil {
 		return refuse("a script of another program than a shell, Python or Perl")
 	}
@@ -204,10 +186,7 @@ func environment(c *conversion) error {
 	if err != nil {
 		return err
 	}
-	python, err := c.takeText("python")
-	if err != nil {
-		return err
-	}
+	python := c.takeText("python")
 	names = append(names, required...)
 	if len(names) == 0 {
 		c.function = "cmd.run"
@@ -239,17 +218,17 @@ var pipComment = regexp.MustCompile(`(^|\s+)#.*`)
 
 // requiredBy returns the packages of a file of requirements and of the files that it names, down to a depth.
 func (c *conversion) requiredBy(source any, depth int) (names []string, err error) {
-	file, text, err := c.source.find(source)
+	f, err := c.source.find(source)
 	if err != nil {
 		return nil, err
 	}
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(string(f.text)) {
 		line = strings.TrimSpace(pipComment.ReplaceAllString(strings.TrimRight(line, "\r\n"), ""))
 		other, isFile := strings.CutPrefix(strings.Replace(line, "--requirement", "-r", 1), "-r")
 		switch {
 		case line == "":
 		case isFile && depth > 0:
-			below, err := c.requiredBy("salt://"+path.Join(path.Dir(file), strings.TrimLeft(other, " =")), depth-1)
+			below, err := c.requiredBy("salt://"+path.Join(path.Dir(f.name), strings.TrimLeft(other, " =")), depth-1)
 			if err != nil {
 				return nil, err
 			}
@@ -266,26 +245,21 @@ func (c *conversion) requiredBy(source any, depth int) (names []string, err erro
 // serialized writes a value as the text of a file.
 func serialized(c *conversion) error {
 	value, ok := c.take("dataset")
-	key, err := c.takeText("dataset_pillar")
-	if err == nil && !ok {
+	if key := c.takeText("dataset_pillar"); !ok {
 		value, ok = lookup(c.host.Pillar, strings.Split(key, ":"))
 	}
-	if err != nil || !ok {
-		return cmp.Or(err, refuse("argument dataset_pillar: a value that is not in the pillar; give --pillar"))
+	if !ok {
+		return refuse("argument dataset_pillar: a value that is not in the pillar; give --pillar")
 	}
-	given, err := c.takeTexts("formatter", "serializer")
-	if err != nil {
-		return err
-	}
-	if err := c.hideDiff(); err != nil {
-		return err
-	}
+	given := c.takeTexts("formatter", "serializer")
+	c.hideDiff()
 	c.note(replacesLink)
 	if text, isKnown := c.source.rendered(c.host.ID, c.Name); isKnown {
 		c.args["content"] = string(text)
 		return nil
 	}
 	var text bytes.Buffer
+	var err error
 	switch form := cmp.Or(given[0], given[1], "yaml"); form {
 	case "json":
 		enc := json.NewEncoder(&text)
@@ -310,26 +284,18 @@ func serialized(c *conversion) error {
 
 // copied copies a file of the host to a place where nothing is.
 func copied(c *conversion) error {
-	given, err := c.takeTexts("source", "user", "group", "mode")
-	if err != nil {
-		return err
-	}
-	if force, err := c.takeBool("force", false); err != nil || force {
-		return cmp.Or(err, refuse("argument force: true, which copies again: give the file in files/ as file.managed"))
+	given := c.takeTexts("source", "user", "group", "mode")
+	if c.takeBool("force", false) {
+		return refuse("argument force: true, which copies again: give the file in files/ as file.managed")
 	}
 	from, to := shell.Quote(given[0]), shell.Quote(c.Name)
 	line := "cp -rH --preserve=mode -- " + from + " " + to
-	keeps, err := c.takeBool("preserve", false)
-	if err != nil {
-		return err
-	}
+	keeps := c.takeBool("preserve", false)
 	if keeps {
 		line = "cp -aH -- " + from + " " + to
 		given = make([]string, len(given)) // Salt does not read the others then
 	}
-	if makes, err := c.takeBool("makedirs", false); err != nil {
-		return err
-	} else if makes {
+	if c.takeBool("makedirs", false) {
 		line = "mkdir -p -- " + shell.Quote(path.Dir(c.Name)) + " && " + line
 	}
 	if owner := given[1] + ":" + given[2]; owner != ":" { // "user:" is with its main group
@@ -344,12 +310,9 @@ func copied(c *conversion) error {
 
 // renamed moves a file of the host to a place where nothing is.
 func renamed(c *conversion) error {
-	from, err := c.takeText("source")
-	if err != nil {
-		return err
-	}
-	if force, err := c.takeBool("force", false); err != nil || force {
-		return cmp.Or(err, refuse("argument force: true, which replaces what is there"))
+	from := c.takeText("source")
+	if c.takeBool("force", false) {
+		return refuse("argument force: true, which replaces what is there")
 	}
 	c.needs("test -e " + shell.Quote(from))
 	c.args["creates"] = c.Name
@@ -375,12 +338,8 @@ func prepended(c *conversion) error {
 
 // noCron removes the file that a line of a crontab has become here.
 func noCron(c *conversion) error {
-	identifier, err := c.identifier()
-	if err != nil {
-		return err
-	}
-	user, err := c.takeText("user")
+	identifier := c.identifier()
 	c.args["name"] = c.cronName(identifier)
-	c.note("a line of Salt in the crontab of " + cmp.Or(user, "root") + " stays: remove it")
-	return err
+	c.note("a line of Salt in the crontab of " + cmp.Or(c.takeText("user"), "root") + " stays: remove it")
+	return nil
 }

@@ -1,6 +1,7 @@
 package movein
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -135,7 +136,7 @@ func (n *naming) attempt(h *Minion, at int, src *sources) attempt {
 	if err == nil {
 		err = c.rename(r)
 	}
-	if err != nil {
+	if err = cmp.Or(c.err, err); err != nil {
 		return attempt{err: err}
 	}
 	if c.function == "cmd.run" {

@@ -43,14 +43,8 @@ func appended(c *conversion) error {
 var pythonEscape = regexp.MustCompile(`(?s)\\g<(\w+)>|\\([1-9][0-9]?)|\\.?`)
 
 func replaced(c *conversion) error {
-	pattern, err := c.takeText("pattern")
-	if err != nil {
-		return err
-	}
-	repl, err := c.takeText("repl")
-	if err != nil {
-		return err
-	}
+	pattern := c.takeText("pattern")
+	repl := c.takeText("repl")
 	c.args["pattern"] = pattern
 	literals := map[string]string{`\n`: "\n", `\t`: "\t", `\\`: `\`}
 	unknown := ""
@@ -67,19 +61,16 @@ func replaced(c *conversion) error {
 	if unknown != "" {
 		return refuse("argument repl: %s, which only Python reads", unknown)
 	}
-	if err := c.noteDiff(); err != nil {
-		return err
-	}
-	return c.ifThere("ignore_if_missing")
+	c.noteDiff()
+	c.ifThere("ignore_if_missing")
+	return nil
 }
 
 // ifThere has a state skipped if its file is missing, where an argument of Salt says so.
-func (c *conversion) ifThere(argument string) error {
-	skips, err := c.takeBool(argument, false)
-	if skips {
+func (c *conversion) ifThere(argument string) {
+	if c.takeBool(argument, false) {
 		c.needs("test -e " + shell.Quote(c.Name))
 	}
-	return err
 }
 
 // needs adds a guard without which the state is skipped.
@@ -89,47 +80,35 @@ func (c *conversion) needs(guard string) {
 }
 
 func keyValue(c *conversion) error {
-	key, err := c.takeText("key")
-	if err != nil {
-		return err
-	}
-	value, err := c.takeText("value")
-	if err != nil {
-		return err
-	}
-	separator, err := c.takeText("separator")
-	if err != nil {
-		return err
-	}
+	key := c.takeText("key")
+	value := c.takeText("value")
+	separator := c.takeText("separator")
 	if separator == "" {
 		separator = "="
 	}
 	if key == "" {
 		return refuse("argument key_values")
 	}
-	if only, err := c.takeBool("search_only", false); err != nil || only {
-		return cmp.Or(err, refuse("argument search_only: true, which changes nothing"))
+	if c.takeBool("search_only", false) {
+		return refuse("argument search_only: true, which changes nothing")
 	}
-	if err := cmp.Or(c.noteDiff(), c.ifThere("ignore_if_missing")); err != nil {
-		return err
-	}
-	marker, err := c.takeText("uncomment")
-	if err != nil {
-		return err
-	}
+	c.noteDiff()
+	c.ifThere("ignore_if_missing")
+	marker := c.takeText("uncomment")
 	c.note(sameValue)
 	of := optionPattern(key, separator)
 	if marker != "" {
 		of = oneOf(marker) + of
 	}
-	if appends, err := c.takeBool("append_if_not_found", false); err != nil || appends {
+	if c.takeBool("append_if_not_found", false) {
 		c.args["line"], c.args["match"] = key+separator+value, `^[ \t]*`+of
 		if marker == "" {
 			c.args["all"] = true // Salt removes the further ones
 		} else {
-			c.note("several lines of the key: the state fails, where Salt removes those after the first that are no comments")
+			c.note("several lines of the key: the state fails, where Salt removes those after the first that are no " +
+				"comments")
 		}
-		return err
+		return nil
 	}
 	c.note(forAll + "further lines of the key stay: Salt removes them")
 
@@ -179,10 +158,7 @@ func uncommented(c *conversion) error {
 
 // commentOf returns the pattern of the lines, without ^ and $, and what begins a comment.
 func commentOf(c *conversion) (pattern, marker string, err error) {
-	given, err := c.takeTexts("regex", "char")
-	if err != nil {
-		return "", "", err
-	}
+	given := c.takeTexts("regex", "char")
 	pattern = strings.TrimRight(strings.TrimLeft(given[0], "^"), "$")
 	if strings.Contains(pattern, "|") {
 		pattern = "(?:" + pattern + ")"

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io/fs"
-	"maps"
 	"path"
 	"regexp"
 	"slices"
@@ -48,27 +47,24 @@ func newSources(in SaltInput) *sources {
 	return s
 }
 
-// find returns the text of the first file that exists. value is a source of Salt, or several.
-func (s *sources) find(value any) (name string, text []byte, err error) {
-	root, name, _, err := s.first(value)
-	if err != nil {
-		return "", nil, err
-	}
-	text, err = fs.ReadFile(root, name)
-	return name, text, err
+// A served file is one that Salt serves.
+type served struct {
+	name string // below the root
+	text []byte
+	mode string
 }
 
-// first returns the first file that exists.
-func (s *sources) first(value any) (root fs.FS, name string, info fs.FileInfo, err error) {
+// find returns the first file that exists. value is a source of Salt, or several.
+func (s *sources) find(value any) (served, error) {
 	names, ok := texts(value)
 	if !ok {
-		return nil, "", nil, refuse("argument source: a value of another form")
+		return served{}, refuse("argument source: a value of another form")
 	}
 	missing := "a file that is not below --roots"
 	for _, name := range names {
 		local, ok := strings.CutPrefix(name, "salt://")
 		if !ok {
-			return nil, "", nil, refuse("argument source: a file that is not salt://")
+			return served{}, refuse("argument source: a file that is not salt://")
 		}
 		local, _, _ = strings.Cut(local, "?")
 		local = path.Clean(strings.TrimPrefix(local, "|"))
@@ -81,18 +77,19 @@ func (s *sources) first(value any) (root fs.FS, name string, info fs.FileInfo, e
 			case errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid):
 				continue
 			case errors.Is(err, fs.ErrPermission):
-				return nil, "", nil, refuse("argument source: a file of --roots that you may not read")
+				return served{}, refuse("argument source: a file of --roots that you may not read")
 			case err != nil:
-				return nil, "", nil, err
+				return served{}, err
 			case info.IsDir():
-				return nil, "", nil, refuse("argument source: a directory, where one file is wanted")
+				return served{}, refuse("argument source: a directory, where one file is wanted")
 			case info.Size() > maxFile:
-				return nil, "", nil, refuse("argument source: a file of more than 8 MiB")
+				return served{}, refuse("argument source: a file of more than 8 MiB")
 			}
-			return root, local, info, nil
+			text, err := fs.ReadFile(root, local)
+			return served{local, text, modeOf(info)}, err
 		}
 	}
-	return nil, "", nil, refuse("argument source: %s", missing)
+	return served{}, refuse("argument source: %s", missing)
 }
 
 // leadsOut is the reason why a source is not read.
@@ -101,11 +98,11 @@ const leadsOut = "a link that leads out of --roots: give the directory that it l
 
 // copyFile copies a file of Salt into the repo and returns its path there.
 func (c *conversion) copyFile(value any) (string, error) {
-	name, text, err := c.source.find(value)
+	f, err := c.source.find(value)
 	if err != nil {
 		return "", err
 	}
-	to, ok := c.add(saltFiles, name, text)
+	to, ok := c.add(saltFiles, f.name, f.text)
 	if !ok {
 		return "", refuse("a file with a secret")
 	}
@@ -167,23 +164,13 @@ func managed(c *conversion) error {
 			c.note("makedirs makes the folders above a file with 0755: Salt gives them " + made)
 		}
 	}
-	keep, err := c.takeBool("replace", true)
-	if err != nil {
-		return err
-	}
+	keep := c.takeBool("replace", true)
 	if !keep {
 		c.leaveAlone()
 	}
-	if err := c.hideDiff(); err != nil {
-		return err
-	}
-	if err := c.checked(); err != nil {
-		return err
-	}
-	follows, err := c.takeBool("follow_symlinks", true)
-	if err != nil {
-		return err
-	}
+	c.hideDiff()
+	c.checked()
+	follows := c.takeBool("follow_symlinks", true)
 	if err := c.readContent(); err != nil {
 		return err
 	}
@@ -205,14 +192,14 @@ func (c *conversion) readContent() error {
 	if isRemote, err := c.fromWeb(value); err != nil || isRemote {
 		return err
 	}
-	if c.left["mode"] == keepMode {
-		_, _, info, err := c.source.first(value)
-		if err != nil {
-			return err
-		}
-		c.left["mode"] = modeOf(info)
+	f, err := c.source.find(value)
+	if err != nil {
+		return err
 	}
-	return c.fromSource(value)
+	if c.left["mode"] == keepMode {
+		c.left["mode"] = f.mode
+	}
+	return c.fromSource(f.name, f.text)
 }
 
 // keepMode has Salt give a file the mode that it has on the master.
@@ -231,38 +218,32 @@ func (c *conversion) leaveAlone() {
 }
 
 // hideDiff reads whether people see what changed in the content.
-func (c *conversion) hideDiff() error {
+func (c *conversion) hideDiff() {
 	for _, name := range []string{"show_changes", "show_diff"} {
-		if shows, err := c.takeBool(name, true); err != nil {
-			return err
-		} else if !shows {
+		if !c.takeBool(name, true) {
 			c.args["diff"] = false
 		}
 	}
-	return nil
 }
 
 // noteDiff reads the same where a state cannot hide what changed.
-func (c *conversion) noteDiff() error {
-	shows, err := c.takeBool("show_changes", true)
-	if !shows {
+func (c *conversion) noteDiff() {
+	if !c.takeBool("show_changes", true) && c.err == nil {
 		c.note("argument show_changes: False is left out: people see what changes in the file")
 	}
-	return err
 }
 
 // checked reads the program that checks the new content. Salt gives the path of the new file to a shell after it.
-func (c *conversion) checked() error {
-	program, err := c.takeText("check_cmd")
-	if err != nil || program == "" {
-		return err
+func (c *conversion) checked() {
+	program := c.takeText("check_cmd")
+	if program == "" {
+		return
 	}
 	if strings.ContainsAny(program, shellReads+"'\"\\=") {
 		c.args["check"] = []string{"/bin/sh", "-c", program + ` "$1"`, "sh", "{}"}
-		return nil
+		return
 	}
 	c.args["check"] = append(strings.Fields(program), "{}")
-	return nil
 }
 
 // pythonLines matches what ends a line for Python.
@@ -271,13 +252,8 @@ var pythonLines = regexp.MustCompile("\r\n|[\n\r\v\f\x1c-\x1e\u0085\u2028\u2029]
 // contents reads the content of a file from the declaration or from the pillar. Salt writes the lines of each text of a
 // list, so that an empty text is no line.
 func (c *conversion) contents() error {
-	if key, err := c.takeText("contents_pillar"); err != nil {
-		return err
-	} else if key != "" {
-		delimiter, err := c.takeText("contents_delimiter")
-		if err != nil {
-			return err
-		}
+	if key := c.takeText("contents_pillar"); key != "" {
+		delimiter := c.takeText("contents_delimiter")
 		value, found := lookup(c.host.Pillar, strings.Split(key, cmp.Or(delimiter, ":")))
 		if !found {
 			return refuse("argument contents_pillar: a value that is not in the pillar; give --pillar")
@@ -305,10 +281,7 @@ func (c *conversion) contents() error {
 			content.WriteString(line + "\n")
 		}
 	}
-	ends, err := c.takeBool("contents_newline", true)
-	if err != nil {
-		return err
-	}
+	ends := c.takeBool("contents_newline", true)
 	text := content.String()
 	if !ends {
 		text = strings.TrimRight(text, "\n")
@@ -375,11 +348,7 @@ func hasContent(args map[string]any) bool {
 }
 
 // fromSource copies the source of a file, or what Salt rendered from it.
-func (c *conversion) fromSource(value any) error {
-	name, text, err := c.source.find(value)
-	if err != nil {
-		return err
-	}
+func (c *conversion) fromSource(name string, text []byte) error {
 	if !c.isTemplate(string(text), "") {
 		c.setSource(saltFiles, name, text)
 		return nil
@@ -443,125 +412,6 @@ func render(template string, vars map[string]any) (text string, ok bool) {
 	}
 	out, _, err := t.Render(map[string]any{"vars": vars})
 	return string(out), err == nil
-}
-
-// recurse copies a directory.
-func recurse(c *conversion) error {
-	value, _ := c.take("source")
-	names, ok := texts(value)
-	if !ok || len(names) != 1 || !strings.HasPrefix(names[0], "salt://") {
-		return refuse("argument source: not one directory of salt://")
-	}
-	keepsLinks := c.left["keep_symlinks"] == true
-	if c.left["dir_mode"] == keepMode {
-		c.take("dir_mode")
-		c.note("argument dir_mode: keep is left out: a directory gets 0755")
-	}
-	dir := path.Clean(strings.TrimPrefix(names[0], "salt://"))
-	if dir == "." {
-		return refuse("argument source: all that Salt serves")
-	}
-	found, hasEmpty := false, false
-	all := map[string]served{}
-	for _, root := range slices.Backward(c.source.roots) { // the first root wins
-		files, isEmpty, err := directoryOf(root, dir, keepsLinks)
-		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid) {
-			continue
-		}
-		if errors.Is(err, errLeadsOut) {
-			return refuse("argument source: %s", leadsOut)
-		}
-		if err != nil {
-			return err
-		}
-		found, hasEmpty = true, hasEmpty || isEmpty
-		maps.Copy(all, files)
-	}
-	if !found {
-		return refuse("argument source: a directory that is not below --roots")
-	}
-	if hasEmpty && c.left["include_empty"] == true {
-		c.note("argument include_empty: a directory without files is left out, Git has none: give it as file.directory")
-	}
-	for name, f := range all {
-		if c.isTemplate(string(f.text), "") {
-			return refuse("argument source: a directory with a template: give its files as file.managed")
-		}
-		if _, ok := c.add(saltFiles, name, f.text); !ok {
-			return refuse("argument source: a directory with a secret")
-		}
-	}
-	c.args["source"] = path.Join(saltFiles, dir)
-	c.modesOf(all)
-	return nil
-}
-
-// modesOf reads which modes the files of a directory get.
-func (c *conversion) modesOf(all map[string]served) {
-	switch c.left["file_mode"] {
-	case nil:
-		c.note(forAll + "a file that somebody made executable is so no more: Salt leaves its mode, as there is no file_mode")
-		return
-	case keepMode:
-		c.take("file_mode")
-	default:
-		return
-	}
-	modes := map[string]bool{}
-	for _, f := range all {
-		modes[f.mode] = true
-	}
-	if len(modes) == 1 {
-		c.left["file_mode"] = slices.Collect(maps.Keys(modes))[0]
-		return
-	}
-	for name, f := range all {
-		if f.mode == "0755" {
-			c.programs = append(c.programs, path.Join(saltFiles, name))
-		} else if f.mode != "0644" {
-			c.note("argument file_mode: keep is left out: a file gets 0755 if its mode is that, else 0644")
-		}
-	}
-}
-
-// A served file is one that Salt serves.
-type served struct {
-	text []byte
-	mode string
-}
-
-// directoryOf returns the files below a directory, and whether it has an empty directory. It takes a link to a file for
-// the file, unless links are kept.
-func directoryOf(root fs.FS, dir string, keepsLinks bool) (files map[string]served, hasEmpty bool, err error) {
-	files = map[string]served{}
-	size := 0
-	err = fs.WalkDir(root, dir, func(name string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if d.IsDir() {
-			below, err := fs.ReadDir(root, name)
-			hasEmpty = hasEmpty || len(below) == 0
-			return err
-		}
-		if !d.Type().IsRegular() && keepsLinks {
-			return refuse("argument keep_symlinks: a directory with links: give each as file.symlink")
-		}
-		info, err := fs.Stat(root, name)
-		if err != nil {
-			return err
-		}
-		if info.IsDir() {
-			return refuse("argument source: a directory with a link to another one: copy it in the place of the link")
-		}
-		text, err := fs.ReadFile(root, name)
-		files[name] = served{text, modeOf(info)}
-		if size += len(text); size > 64<<20 {
-			return refuse("argument source: a directory of more than 64 MiB")
-		}
-		return err
-	})
-	return files, hasEmpty, err
 }
 
 // lookup returns a value below maps.

@@ -3,6 +3,7 @@ package movein
 import (
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"strings"
 	"testing"
@@ -51,6 +52,48 @@ func TestThreeFormulasOfDifferentStyle(t *testing.T) {
 	}
 	if got.String() != string(want) {
 		t.Errorf("testdata/formulas/want.txt differs, write it with -update and read the difference:\n%s", got.String())
+	}
+}
+
+// TestATeamOfOne imports 66 .sls files with the shapes of the formulas. What is left for a person does not grow with the
+// files: the report has as many rows as for the formulas alone, so that an hour is enough.
+func TestATeamOfOne(t *testing.T) {
+	t.Parallel()
+	one := open[[]map[string]any](t, "formulas/low.json")
+	grains, pillar := open[map[string]any](t, "formulas/grains.json"), open[map[string]any](t, "formulas/pillar.json")
+	in := SaltInput{Target: "*", Roots: []fs.FS{os.DirFS("testdata/formulas/roots")}, Pushed: os.DirFS("testdata/formulas/pushed")}
+	rows := func(low map[string][]map[string]any) (SaltResult, int) {
+		hosts, err := Minions(low, pillar, grains)
+		if err != nil {
+			t.Fatal(err)
+		}
+		in.Hosts = hosts
+		r, err := Salt(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r, len(r.Refused) + len(r.Notes)
+	}
+	_, before := rows(one)
+
+	many, files := map[string][]map[string]any{}, map[any]bool{}
+	for host, low := range one {
+		for n := range 3 { // what several files say of one thing is no error
+			for _, d := range low {
+				copied := maps.Clone(d)
+				if n > 0 {
+					copied["__sls__"] = fmt.Sprint(d["__sls__"], ".part", n)
+				}
+				files[copied["__sls__"]] = true
+				many[host] = append(many[host], copied)
+			}
+		}
+	}
+	r, after := rows(many)
+	share := 100 * float64(r.Converted) / float64(r.Declarations)
+	if len(files) < 50 || share < 85 || after > before || len(r.Mistakes) > 0 {
+		t.Errorf("%d files: %.1f %% of %d declarations are converted, %d rows of the report, of the formulas alone %d, and %v",
+			len(files), share, r.Declarations, after, before, r.Mistakes)
 	}
 }
 

@@ -10,24 +10,15 @@ import (
 
 // keys reads SSH keys. The name of the declaration is a key, with or without its type and comment.
 func keys(c *conversion) error {
-	file, err := c.takeText("config")
-	if err != nil {
-		return err
-	}
+	file := c.takeText("config")
 	if !slices.Contains([]string{"", ".ssh/authorized_keys", "%h/.ssh/authorized_keys"}, file) {
 		return refuse("argument config: another file than .ssh/authorized_keys")
 	}
 	if source, ok := c.take("source"); ok {
 		return c.keysOf(source)
 	}
-	kind, err := c.takeText("enc")
-	if err != nil {
-		return err
-	}
-	comment, err := c.takeText("comment")
-	if err != nil {
-		return err
-	}
+	kind := c.takeText("enc")
+	comment := c.takeText("comment")
 	options, err := c.keyOptions()
 	if err != nil {
 		return err
@@ -60,7 +51,7 @@ func (c *conversion) keyOptions() (string, error) {
 
 // keysOf reads the keys in a file of Salt. Salt puts options only before a line that begins with a type of key.
 func (c *conversion) keysOf(source any) error {
-	_, text, err := c.source.find(source)
+	f, err := c.source.find(source)
 	if err != nil {
 		return err
 	}
@@ -69,7 +60,7 @@ func (c *conversion) keysOf(source any) error {
 		return err
 	}
 	var lines []string
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(string(f.text)) {
 		line = strings.TrimSpace(line)
 		if line == "" || strings.HasPrefix(line, "#") {
 			continue
@@ -93,17 +84,11 @@ func options(c *conversion) error {
 	if !ok || len(sections) == 0 {
 		return refuse("argument sections: a value of another form")
 	}
-	separator, err := c.takeText("separator")
-	if err != nil {
-		return err
+	separator := c.takeText("separator")
+	if c.takeBool("strict", false) {
+		return refuse("argument strict: true, which removes other options")
 	}
-	if strict, err := c.takeBool("strict", false); err != nil || strict {
-		return cmp.Or(err, refuse("argument strict: true, which removes other options"))
-	}
-	packed, err := c.takeBool("no_spaces", false)
-	if err != nil {
-		return err
-	}
+	packed := c.takeBool("no_spaces", false)
 	if separator = cmp.Or(separator, "="); separator != " " && !packed {
 		separator = " " + separator + " " // as Salt writes it
 	}

@@ -11,17 +11,10 @@ import (
 // oneLine reads file.line of Salt.
 func oneLine(c *conversion) error {
 	names := []string{"mode", "content", "match", "after", "before", "location"}
-	values, err := c.takeTexts(names...)
-	if err != nil {
-		return err
-	}
-	if err := cmp.Or(c.noteDiff(), c.ifThere("quiet")); err != nil {
-		return err
-	}
-	indents, err := c.takeBool("indent", true)
-	if err != nil {
-		return err
-	}
+	values := c.takeTexts(names...)
+	c.noteDiff()
+	c.ifThere("quiet")
+	indents := c.takeBool("indent", true)
 	given := map[string]string{}
 	for i, name := range names {
 		given[name] = values[i]
@@ -89,10 +82,7 @@ func (c *conversion) lineReplaced(given map[string]string, indents bool) {
 
 // pip reads the packages of a virtual environment, which pip.installed makes here.
 func pip(c *conversion) error {
-	venv, err := c.takeText("bin_env")
-	if err != nil {
-		return err
-	}
+	venv := c.takeText("bin_env")
 	if venv == "" {
 		return refuse("no argument bin_env: here pip installs into a virtual environment alone; give its directory " +
 			"as venv, or the package of the distribution, python3-NAME, as pkg.installed")

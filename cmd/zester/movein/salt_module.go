@@ -94,25 +94,20 @@ func (c *conversion) call() (name string, args []string, err error) {
 func blockReplaced(c *conversion) error {
 	c.args["begin"], c.args["end"] = "#-- start managed zone --", "#-- end managed zone --"
 	for argument, here := range map[string]string{"marker_start": "begin", "marker_end": "end"} {
-		if marker, err := c.takeText(argument); err != nil {
-			return err
-		} else if marker != "" {
+		if marker := c.takeText(argument); marker != "" {
 			c.args[here] = marker
 		}
 	}
-	content, err := c.takeText("content")
-	if err != nil {
-		return err
-	}
+	content := c.takeText("content")
 	if value, ok := c.take("source"); ok {
-		_, text, err := c.source.find(value)
+		f, err := c.source.find(value)
 		switch {
 		case err != nil:
 			return err
-		case c.isTemplate(string(text), "jinja"):
+		case c.isTemplate(string(f.text), "jinja"):
 			return refuse("argument source: a template: give the text that Salt rendered as content")
 		}
-		content += string(text)
+		content += string(f.text)
 	} else if c.isTemplate(content, "") {
 		return refuse("argument content: a template: give the text that Salt rendered")
 	}
@@ -123,9 +118,7 @@ func blockReplaced(c *conversion) error {
 	if content != "" {
 		parts = append([]string{content}, parts...)
 	}
-	if err := c.noteDiff(); err != nil {
-		return err
-	}
+	c.noteDiff()
 	c.note("a marker is a whole line: Salt takes any line that has it, so write such a line into begin or end")
 	return c.endOfBlock(strings.Join(parts, "\n"))
 }
@@ -143,10 +136,7 @@ func (c *conversion) endOfBlock(content string) error {
 		return refuse("argument append_newline: false, and the content has no end of a line")
 	}
 	c.args["content"] = content
-	appends, err := c.takeBool("append_if_not_found", false)
-	if err != nil {
-		return err
-	}
+	appends := c.takeBool("append_if_not_found", false)
 	if !appends && c.left["prepend_if_not_found"] != true {
 		c.note("a block that is missing is added at the end of the file; Salt fails without append_if_not_found")
 	}

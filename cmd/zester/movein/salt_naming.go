@@ -86,7 +86,7 @@ func partsOf(d Declaration) int {
 	}
 	c := &conversion{Declaration: d, left: map[string]any{}, args: map[string]any{}, fields: map[string]any{}}
 	maps.Copy(c.left, d.args)
-	if r.before(c) != nil {
+	if r.before(c) != nil || c.err != nil {
 		return 1
 	}
 	return len(c.more) + 1

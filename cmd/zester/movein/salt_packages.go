@@ -8,10 +8,7 @@ import (
 
 // newest reads the packages of a declaration that wants the newest version of them.
 func newest(c *conversion) error {
-	refreshes, err := c.takeBool("refresh", true)
-	if err != nil {
-		return err
-	}
+	refreshes := c.takeBool("refresh", true)
 	if !refreshes {
 		c.note("argument refresh: False is left out: the lists of packages are refreshed before each pkg.latest")
 	}

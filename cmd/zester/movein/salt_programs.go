@@ -35,10 +35,7 @@ func npm(c *conversion) error {
 	if err != nil {
 		return err
 	}
-	dir, err := c.takeText("dir")
-	if err != nil {
-		return err
-	}
+	dir := c.takeText("dir")
 	base := []string{"npm", "install"}
 	test := []string{"npm", "ls"}
 	if dir != "" {
@@ -52,10 +49,7 @@ func npm(c *conversion) error {
 
 // gem installs a package of Ruby.
 func gem(c *conversion) error {
-	version, err := c.takeText("version")
-	if err != nil {
-		return err
-	}
+	version := c.takeText("version")
 	argv, test := []string{"gem", "install", "--no-document", c.Name}, []string{"gem", "list", "-i", "^" + c.Name + "$"}
 	if version != "" {
 		argv, test = append(argv, "-v", version), append(test, "-v", version)
@@ -65,10 +59,7 @@ func gem(c *conversion) error {
 
 // kernelModule loads a module.
 func kernelModule(c *conversion) error {
-	persists, err := c.takeBool("persist", false)
-	if err != nil {
-		return err
-	}
+	persists := c.takeBool("persist", false)
 	name := words(c.Name)
 	loaded := "test -d " + words("/sys/module/"+strings.ReplaceAll(c.Name, "-", "_"))
 	if !persists {
@@ -85,33 +76,24 @@ func kernelModule(c *conversion) error {
 
 // boolean sets a boolean of SELinux.
 func boolean(c *conversion) error {
-	given, err := c.takeTexts("value")
-	if err != nil {
-		return err
-	}
-	persists, err := c.takeBool("persist", false)
-	if err != nil {
-		return err
-	}
+	given := c.takeTexts("value")
+	persists := c.takeBool("persist", false)
 	value, known := map[string]string{
 		"True": "on", "1": "on", "on": "on", "true": "on", "False": "off", "0": "off", "off": "off", "false": "off",
 	}[given[0]]
 	if !known {
 		return refuse("argument value: %q is not on or off", given[0])
 	}
-	argv := []string{"setsebool", c.Name, value}
-	if persists {
-		argv = []string{"setsebool", "-P", c.Name, value}
+	if persists { // Salt sets it if its value now or its value after a boot is another
+		both := "^" + c.Name + " +\\(" + value + " *, *" + value + "\\)"
+		return c.runs("semanage boolean -l | grep -Eq "+words(both), "setsebool", "-P", c.Name, value)
 	}
-	return c.runs("getsebool "+words(c.Name)+" | grep -q -- '--> "+value+"$'", argv...)
+	return c.runs("getsebool "+words(c.Name)+" | grep -q -- '--> "+value+"$'", "setsebool", c.Name, value)
 }
 
 // alternative chooses or registers one of several programs of a name.
 func alternative(c *conversion) error {
-	given, err := c.takeTexts("path", "link", "priority")
-	if err != nil {
-		return err
-	}
+	given := c.takeTexts("path", "link", "priority")
 	if c.Fun == "set" {
 		return c.runs(`test "$(readlink `+words("/etc/alternatives/"+c.Name)+`)" = `+words(given[0]),
 			"update-alternatives", "--set", c.Name, given[0])
@@ -156,10 +138,7 @@ var ruleParts = []struct {
 
 // firewall adds a rule or a chain of iptables, or sets the policy of a chain.
 func firewall(c *conversion) error {
-	given, err := c.takeTexts("family", "table", "chain", "policy", "position")
-	if err != nil {
-		return err
-	}
+	given := c.takeTexts("family", "table", "chain", "policy", "position")
 	program, table, chain := "iptables", given[1], given[2]
 	if given[0] == "ipv6" {
 		program = "ip6tables"

@@ -313,7 +313,14 @@ var programLines = []line{
     cmd.run:
       argv: [setsebool, -P, httpd_can_network_connect, "on"]
     unless:
-      - getsebool httpd_can_network_connect | grep -q -- '--> on$'
+      - semanage boolean -l | grep -Eq '^httpd_can_network_connect +\(on *, *on\)'
+`},
+	{"selinux.boolean", "httpd_can_network_connect", `"value": false`, `
+  id:
+    cmd.run:
+      argv: [setsebool, httpd_can_network_connect, "off"]
+    unless:
+      - getsebool httpd_can_network_connect | grep -q -- '--> off$'
 `},
 	{"service.running", "nginx", `"unmask": true`, `
   id:

@@ -14,10 +14,7 @@ func (c *conversion) fromWeb(value any) (ok bool, err error) {
 	if c.left["template"] != nil {
 		return true, refuse("argument source: a template from https")
 	}
-	hash, err := c.takeText("source_hash")
-	if err != nil {
-		return true, err
-	}
+	hash := c.takeText("source_hash")
 	sum := strings.ToLower(strings.TrimPrefix(strings.TrimPrefix(hash, "sha256="), "sha256:"))
 	if len(sum) != 64 || strings.Trim(sum, "0123456789abcdef") != "" {
 		return true, refuse("argument source_hash: not a SHA-256 in digits, which a source from https needs")
@@ -30,10 +27,7 @@ func (c *conversion) fromWeb(value any) (ok bool, err error) {
 func archive(c *conversion) error {
 	c.note("what is in the archive is written in the first run, and again where it was changed: Salt extracts only " +
 		"what is missing, unless overwrite is true")
-	options, err := c.takeText("options")
-	if err != nil {
-		return err
-	}
+	options := c.takeText("options")
 	if count, isStrip := strings.CutPrefix(options, "--strip-components="); isStrip {
 		strip, err := strconv.ParseUint(count, 10, 8)
 		if err != nil {
@@ -47,6 +41,7 @@ func archive(c *conversion) error {
 	if isRemote, err := c.fromWeb(value); err != nil || isRemote {
 		return err
 	}
+	var err error
 	c.args["source"], err = c.copyFile(value)
 	return err
 }

@@ -21,17 +21,11 @@ func repository(c *conversion) error {
 			return refuse("a repository with options")
 		}
 	}
-	isDisabled, err := c.takeBool("disabled", false)
-	if err != nil {
-		return err
-	}
+	isDisabled := c.takeBool("disabled", false)
 	if isDisabled {
 		return refuse("argument disabled: a repository that the host does not use")
 	}
-	file, err := c.takeText("file")
-	if err != nil {
-		return err
-	}
+	file := c.takeText("file")
 	base := path.Base(file)
 	if file == "" {
 		base = c.source.hidden.mask(c.ID)
@@ -39,10 +33,7 @@ func repository(c *conversion) error {
 	c.args["file"] = strings.Trim(notInNames.ReplaceAllString(strings.TrimSuffix(base, path.Ext(base)), "-"), "-.")
 	c.args["uris"], c.args["suites"] = []string{m[2]}, []string{m[3]}
 	parts := strings.Fields(m[4])
-	given, err := c.takeTexts("dist", "comps", "architectures")
-	if err != nil {
-		return err
-	}
+	given := c.takeTexts("dist", "comps", "architectures")
 	if given[0] != "" && given[0] != m[3] {
 		return refuse("argument dist: another suite than the line of the repository has")
 	}
@@ -59,19 +50,16 @@ func repository(c *conversion) error {
 	}
 	c.note("a repository gets a file .sources of its own: remove its line from " +
 		cmp.Or(file, "/etc/apt/sources.list"))
-	key, err := c.takeText("key_url")
-	if err != nil {
-		return err
-	}
+	key := c.takeText("key_url")
 	if key == "" && strings.Contains(m[1], "signed-by") {
 		return c.ownKey(signedBy.FindStringSubmatch(m[1]))
 	}
-	if key != "" {
-		if c.args["key"], err = c.copyFile(key); err != nil {
-			return err
-		}
+	if key == "" {
+		return nil
 	}
-	return nil
+	var err error
+	c.args["key"], err = c.copyFile(key)
+	return err
 }
 
 var signedBy = regexp.MustCompile(`signed-by=([^\]\s]+)`)
@@ -95,10 +83,7 @@ const sourcesDir = "/etc/apt/sources.list.d"
 // noRepository removes the file of a repository. Salt removes the line of the repository, and the file if it has no
 // other.
 func noRepository(c *conversion) error {
-	file, err := c.takeText("file")
-	if err != nil {
-		return err
-	}
+	file := c.takeText("file")
 	if path.Dir(file) != sourcesDir {
 		return refuse("a repository without a file of its own in " + sourcesDir)
 	}
@@ -108,9 +93,7 @@ func noRepository(c *conversion) error {
 		}
 	}
 	c.args["path"] = file
-	if key, err := c.takeText("keyid"); err != nil {
-		return err
-	} else if key != "" {
+	if key := c.takeText("keyid"); key != "" {
 		c.note("argument keyid: the key stays on the host, where Salt removes it")
 	}
 	c.note("the whole file " + file + " is removed, where Salt removes the line of the repository")

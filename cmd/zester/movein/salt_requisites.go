@@ -163,9 +163,7 @@ func (c *conversion) guards(fields map[string]any) error {
 		}
 		fields[guard] = commands
 	}
-	if hard, err := c.takeBool("failhard", false); err != nil {
-		return err
-	} else if hard {
+	if c.takeBool("failhard", false) {
 		fields["failhard"] = true
 	}
 	if limit := c.left["timeout"]; limit != nil && c.State == "cmd" {

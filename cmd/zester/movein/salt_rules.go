@@ -14,10 +14,7 @@ import (
 // root drops the owner of a link if it is root.
 func root(c *conversion) error {
 	for _, name := range []string{"user", "group"} {
-		owner, err := c.takeText(name)
-		if err != nil {
-			return err
-		}
+		owner := c.takeText(name)
 		if owner != "" && owner != "root" {
 			return refuse("argument %s: a link of another user", name)
 		}
@@ -41,10 +38,7 @@ func directory(c *conversion) error {
 		what = slices.DeleteFunc(what, func(word string) bool { return word == "silent" })
 		c.args["recurse"] = what
 	}
-	clean, err := c.takeBool("clean", false)
-	if err != nil {
-		return err
-	}
+	clean := c.takeBool("clean", false)
 	if clean {
 		c.args["clean"] = true
 	}
@@ -75,10 +69,7 @@ func touched(c *conversion) error {
 
 // masked has a unit masked. Salt does not stop it.
 func masked(c *conversion) error {
-	isRuntime, err := c.takeBool("runtime", false)
-	if err != nil {
-		return err
-	}
+	isRuntime := c.takeBool("runtime", false)
 	argv, want := []string{"systemctl", "mask"}, "masked"
 	if isRuntime {
 		argv, want = append(argv, "--runtime"), "masked-runtime"
@@ -89,19 +80,17 @@ func masked(c *conversion) error {
 
 // zone notes what Salt does with the clock of the hardware.
 func zone(c *conversion) error {
-	utc, err := c.takeBool("utc", true)
 	c.note("the clock of the hardware stays as it is: Salt has it in " +
-		map[bool]string{true: "UTC", false: "local time, as utc is False"}[utc])
-	return err
+		map[bool]string{true: "UTC", false: "local time, as utc is False"}[c.takeBool("utc", true)])
+	return nil
 }
 
 // address reads whether the names of an address lose others.
 func address(c *conversion) error {
-	clean, err := c.takeBool("clean", false)
-	if !clean {
+	if !c.takeBool("clean", false) {
 		c.note("another address that has the name loses it: Salt keeps it, unless clean is true")
 	}
-	return err
+	return nil
 }
 
 func exists(c *conversion) error {
@@ -134,26 +123,18 @@ func (c *conversion) shellFor(command string) string {
 
 // command reads the shell of a command.
 func command(c *conversion) error {
-	if _, err := c.takeText("shell"); err != nil {
-		return err
-	}
+	c.takeText("shell")
 	if program := c.shellFor(c.Name); program != "" && c.args["argv"] == nil {
 		c.args["argv"] = []string{program, "-c", c.Name}
 		delete(c.args, "command")
 	}
-	mask, err := c.takeText("umask")
-	if err != nil {
-		return err
-	}
+	mask := c.takeText("umask")
 	if line, isText := c.args["command"].(string); mask != "" && isText {
 		c.args["command"] = "umask " + shell.Word(mask) + "; " + line
 	} else if mask != "" {
 		return refuse("argument umask: a command without /bin/sh: write umask into it")
 	}
-	hasShell, err := c.takeBool("python_shell", true)
-	if err != nil {
-		return err
-	}
+	hasShell := c.takeBool("python_shell", true)
 	if !hasShell && strings.ContainsAny(c.Name, shellReads) {
 		return refuse("argument python_shell: false, and a command with characters that a shell reads: give it as argv")
 	}
@@ -177,27 +158,15 @@ var percent = regexp.MustCompile(`(^|[^\\])(\\\\)*%`)
 func cronPresent(c *conversion) error {
 	times := make([]string, 5)
 	for i, name := range []string{"minute", "hour", "daymonth", "month", "dayweek"} {
-		value, err := c.takeText(name)
-		if err != nil {
-			return err
-		}
+		value := c.takeText(name)
 		if value == "random" {
 			return refuse("argument %s: random", name)
 		}
 		times[i] = cmp.Or(value, "*")
 	}
-	special, err := c.takeText("special")
-	if err != nil {
-		return err
-	}
-	identifier, err := c.identifier()
-	if err != nil {
-		return err
-	}
-	user, err := c.takeText("user")
-	if err != nil {
-		return err
-	}
+	special := c.takeText("special")
+	identifier := c.identifier()
+	user := c.takeText("user")
 	if percent.MatchString(c.Name) {
 		return refuse(`a %% in the command, after which cron takes the text as its input: write \%% for the character`)
 	}
@@ -211,7 +180,7 @@ func cronPresent(c *conversion) error {
 }
 
 // identifier returns what tells a line of cron from others, or "" if that is its command.
-func (c *conversion) identifier() (string, error) {
+func (c *conversion) identifier() string {
 	if c.left["identifier"] == false {
 		c.take("identifier")
 	}
@@ -224,10 +193,10 @@ func (c *conversion) cronName(identifier string) string {
 	return strings.Trim(strings.ReplaceAll(notInNames.ReplaceAllString(base, "-"), ".", "-"), "-")
 }
 
-// clone reads how much of a repository a clone has, and its branch.
 // fixedRevision matches a commit, or a tag as versions have it, which Salt checks out on no branch, too.
 var fixedRevision = regexp.MustCompile(`^([0-9a-f]{7,40}|v?[0-9]+(\.[0-9]+)+.*)$`)
 
+// clone reads how much of a repository a clone has, and its branch.
 func clone(c *conversion) error {
 	if u, err := url.Parse(c.Name); err == nil && u.User != nil {
 		if _, hasPassword := u.User.Password(); hasPassword {
@@ -240,19 +209,15 @@ func clone(c *conversion) error {
 	if _, ok := c.take("branch"); ok || !fixedRevision.MatchString(number(c.left["rev"], "HEAD")) {
 		c.note(forAll + "the clone is on no branch: Salt makes one of the name of the revision, or of branch")
 	}
-	resets, err := c.takeBool("force_reset", false)
-	if err != nil {
-		return err
-	}
-	discards, err := c.takeBool("force_checkout", false)
-	if resets || discards {
+	resets := c.takeBool("force_reset", false)
+	if discards := c.takeBool("force_checkout", false); resets || discards {
 		c.args["force"] = true
 	}
 	if !resets {
 		c.note("a revision that does not follow from the one of the clone is checked out: Salt fails, unless " +
 			"force_reset is true")
 	}
-	return err
+	return nil
 }
 
 func mountOptions(c *conversion) error {

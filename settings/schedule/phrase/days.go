@@ -79,8 +79,8 @@ func (p *parser) alternate() error {
 	return p.list(&p.meaning.weekdays, p.weekday)
 }
 
-// counted parses "twice a day", "twice daily" and "4 times an hour". It returns false and skips nothing if the words are none of
-// these.
+// counted parses "twice a day", "twice daily" and "4 times an hour". It returns false and skips nothing if the words
+// are none of these.
 func (p *parser) counted() (bool, error) {
 	begin := p.at
 	n := slices.Index([]string{"once", "twice", "thrice"}, p.peek(0)) + 1
