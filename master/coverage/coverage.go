@@ -83,6 +83,7 @@ type Table struct {
 	peels     map[string]*peel // by wire ID
 	totals    map[string]*total
 	standings standings
+	lull      lull
 	documents documents
 	refused   uint64
 	// firstHour is the oldest hour that every report has that the table read at its start. Of earlier hours the history

@@ -48,11 +48,16 @@ func (t *Table) absent(p *peel, now, connected time.Time) bool {
 
 // isOverdue reports whether a report of the peel should have come by now. connected is how long messages could arrive.
 func (p *peel) isOverdue(now time.Time, connected time.Duration) bool {
+	return p.dueIn(now, connected) < 0
+}
+
+// dueIn returns the time until the report of a peel is overdue.
+func (p *peel) dueIn(now time.Time, connected time.Duration) time.Duration {
 	last := p.arrived
 	if last == 0 {
 		last = p.stored
 	}
-	return min(now.Sub(at(last)), connected) > overdueAfter
+	return overdueAfter - min(now.Sub(at(last)), connected)
 }
 
 // Problems returns what is wrong now, sorted by kind, entry and peel. Ask [Table.Health] first: a table that is behind

@@ -1,7 +1,7 @@
 // File standing.go keeps what is wrong with the peels that report, by kind and entry, so that nobody who asks for it
 // looks at the problems of each peel. A peel leaves the sums when it changes ([Table.release]) and when it no longer
-// reports, and the next one who asks counts it anew ([Table.wrong]). Whether peels report is looked up each time,
-// because time alone changes it.
+// reports, and the next one who asks counts it anew ([Table.wrong]). Time alone ends that a peel reports, so a scan of
+// all peels notes when it may for the first of them.
 
 package coverage
 
@@ -110,13 +110,74 @@ func (s *standings) groups() (list []Group) {
 	return list
 }
 
+// A lull is the time after a scan of all peels in which those that reported then still do, unless they change.
+type lull struct {
+	turn      uint64             // of [fleet.Fleet.Presences]
+	silent    time.Time          // when the first of them may be silent, on the clock of this host
+	overdue   time.Time          // when the first report may be overdue, on the clock of the table
+	unsettled map[*peel]struct{} // that have changed, or did not report
+}
+
+// holds reports whether the lull lasts.
+func (l *lull) holds(turn uint64, host, table time.Time) bool {
+	return l.turn == turn && host.Before(l.silent) && table.Before(l.overdue)
+}
+
+// settle notes that a peel reports, and until when it does if it says nothing more.
+func (l *lull) settle(p *peel, silent, overdue time.Time) {
+	delete(l.unsettled, p)
+	if silent.Before(l.silent) {
+		l.silent = silent
+	}
+	if overdue.Before(l.overdue) {
+		l.overdue = overdue
+	}
+}
+
+// eachUnsettledLocked calls visit for the peels with a schedule that have changed or did not report when it was called
+// before; for all of them if time or the fleet may have ended that others report. visit must not ask the fleet.
+func (t *Table) eachUnsettledLocked(visit func(p *peel, isAbsent bool, seen fleetpkg.Presence)) {
+	host, table, connected := time.Now(), t.clock.now(), time.Since(t.connected())
+	l := &t.lull
+	t.o.Fleet.Presences(func(turn uint64, of func(id target.PeelID, wireID string) fleetpkg.Presence) {
+		look := func(key string, p *peel) {
+			if !p.hasSchedule() {
+				delete(l.unsettled, p)
+				return
+			}
+			seen := of(p.id, key)
+			isAbsent := seen.Silent || p.isOverdue(table, connected)
+			visit(p, isAbsent, seen)
+			if isAbsent {
+				l.unsettled[p] = struct{}{}
+			} else {
+				l.settle(p, seen.Until, table.Add(p.dueIn(table, connected)))
+			}
+		}
+		if !l.holds(turn, host, table) {
+			*l = lull{turn, host.Add(overdueAfter), table.Add(overdueAfter), map[*peel]struct{}{}}
+			for key, p := range t.peels {
+				look(key, p)
+			}
+			return
+		}
+		for p := range l.unsettled {
+			if key := p.id.Wire(); t.peels[key] == p {
+				look(key, p)
+			} else {
+				delete(l.unsettled, p)
+			}
+		}
+	})
+}
+
 // eachLocked calls visit for those of some peels that have a schedule; nil: of all. It asks the fleet once for all of
 // them, so visit must not.
 func (t *Table) eachLocked(
 	peels map[target.PeelID]bool, visit func(p *peel, isAbsent bool, seen fleetpkg.Presence),
 ) {
 	now, connected := t.clock.now(), time.Since(t.connected())
-	t.o.Fleet.Presences(func(of func(id target.PeelID, wireID string) fleetpkg.Presence) {
+	t.o.Fleet.Presences(func(_ uint64, of func(id target.PeelID, wireID string) fleetpkg.Presence) {
 		for key, p := range t.selectedLocked(peels) {
 			if p.hasSchedule() {
 				seen := of(p.id, key)

@@ -17,18 +17,30 @@ import (
 )
 
 // Settings and reports of peels come and go, runs fail, people pause entries, clocks are wrong, connections end and time
-// passes, a thousand times at random. After each change the sums are what an addition over all peels gives.
+// passes, thousands of times at random. After each change the sums are what an addition over all peels gives.
 func TestTheSumsOfWhatIsWrongAreThoseOfAllPeels(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		table := fleetTable(t, b.Conn(t, grants.RoleMaster, "m1"))
 		table.o.Fleet.FollowsConnections()
-		const n, changes = 12, 1000
+		const n, changes = 12, 3000
+		few := 0
 		all := map[target.PeelID]bool{}
 		for i := range n {
 			all[fleetPeel(i)] = true
 		}
 		random := rand.New(rand.NewPCG(1, 2))
 		seen := map[verdict.Kind]bool{}
+		equal := func(step int) Wrong {
+			l, host := &table.lull, time.Now()
+			if host.Before(l.silent) && table.clock.now().Before(l.overdue) && len(l.unsettled) < n {
+				few++ // unless the fleet has turned
+			}
+			got, want := table.wrong(nil), table.wrong(all)
+			if !reflect.DeepEqual(got, want) {
+				t.Fatalf("after change %d: %+v, want %+v", step, got, want)
+			}
+			return got
+		}
 		for step := range changes {
 			id := fleetPeel(random.IntN(n))
 			document, report := fleetMessages(t, id, time.Now(), 3)
@@ -41,6 +53,17 @@ func TestTheSumsOfWhatIsWrongAreThoseOfAllPeels(t *testing.T) {
 				table.o.Fleet.Disconnected(id.Wire())
 			case 3:
 				time.Sleep(time.Duration(random.IntN(120)) * time.Second)
+			case 11:
+				for range random.IntN(10) { // all are online, and their reports become overdue
+					for id := range all {
+						table.o.Fleet.Connected(id.Wire())
+					}
+					equal(step)
+					time.Sleep(time.Minute)
+				}
+			case 10:
+				time.Sleep(time.Duration(random.IntN(10)) * time.Minute)
+				table.clock.onTime(time.Now().Add(time.Duration(random.IntN(40)-20) * time.Minute))
 			case 4, 5, 6:
 				document.Stored = time.Now()
 				table.onDocument(document)
@@ -50,13 +73,13 @@ func TestTheSumsOfWhatIsWrongAreThoseOfAllPeels(t *testing.T) {
 				report.Msg = told(t, report.Msg, random)
 				table.onReport(report)
 			}
-			got, want := table.wrong(nil), table.wrong(all)
-			if !reflect.DeepEqual(got, want) {
-				t.Fatalf("after change %d: %+v, want %+v", step, got, want)
-			}
+			got := equal(step)
 			for _, g := range got.Groups {
 				seen[g.Kind] = true
 			}
+		}
+		if few < changes/3 {
+			t.Errorf("%d of %d times not all peels were looked at", few, changes)
 		}
 		for _, kind := range []verdict.Kind{verdict.Failed, verdict.Paused, verdict.Disagrees, verdict.NotReporting} {
 			if !seen[kind] {

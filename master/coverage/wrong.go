@@ -63,7 +63,7 @@ func (t *Table) wrong(peels map[target.PeelID]bool) (w Wrong) {
 		sums = newStandings()
 	}
 	silent := &Group{Kind: verdict.NotReporting}
-	t.eachLocked(peels, func(p *peel, isAbsent bool, seen fleetpkg.Presence) {
+	visit := func(p *peel, isAbsent bool, seen fleetpkg.Presence) {
 		switch {
 		case isAbsent:
 			t.standings.drop(p)
@@ -74,7 +74,12 @@ func (t *Table) wrong(peels map[target.PeelID]bool) (w Wrong) {
 		case p.standing == nil:
 			p.standing = sums.count(p, p.reported(t))
 		}
-	})
+	}
+	if peels == nil {
+		t.eachUnsettledLocked(visit)
+	} else {
+		t.eachLocked(peels, visit)
+	}
 	w.Peels, w.Well, w.Groups = maps.Clone(sums.peels), sums.well, sums.groups()
 	if silent.Peels > 0 {
 		w.Peels[verdict.NotReporting] = silent.Peels

@@ -71,6 +71,7 @@ type Fleet struct {
 	mu          sync.Mutex
 	connections bool                     // the server reports connections
 	since       time.Time                // when the feed began to receive heartbeats, at the latest connection
+	turn        uint64                   // of [Fleet.Presences]
 	seen        map[string]*seen         // by wire ID
 	alternated  map[string]*seen         // peels in seen that may be duplicates
 	ids         map[string]target.PeelID // peels in the index, by wire ID
@@ -188,6 +189,9 @@ func (f *Fleet) put(wireID string, facts wire.Facts) {
 	f.mu.Lock()
 	before, renamed := f.ids[wireID]
 	f.ids[wireID] = facts.Peel
+	if before != facts.Peel {
+		f.turn++
+	}
 	changed := f.bound.inFacts[wireID] != facts.Key
 	f.bound.inFacts[wireID] = facts.Key
 	pending := facts.Key != "" && facts.Key != f.bound.known[wireID].Key

@@ -16,6 +16,10 @@ const (
 
 	missedHeartbeats = 3
 
+	// knownSoonest is an interval with 10 % of jitter and the time on the way. A feed knows no sooner that a peel is
+	// offline.
+	knownSoonest = wire.MinHeartbeat + wire.MinHeartbeat/6
+
 	// maxDelay is how long a heartbeat may take that was sent before the connection ended.
 	maxDelay = time.Second
 )
@@ -68,7 +72,7 @@ func (f *Fleet) Presence(id target.PeelID) (lastSeen time.Time, online bool) {
 }
 
 func (f *Fleet) presence(id target.PeelID) (p Presence) {
-	f.Presences(func(of func(target.PeelID, string) Presence) { p = of(id, id.Wire()) })
+	f.Presences(func(_ uint64, of func(target.PeelID, string) Presence) { p = of(id, id.Wire()) })
 	return p
 }
 
@@ -85,13 +89,17 @@ func (f *Fleet) Gone(id target.PeelID) bool {
 	if last.Before(f.since) {
 		last = f.since
 	}
-	return !f.onlineLocked(s) && time.Since(last) >= missedHeartbeats*max(s.instances.every, wire.MinHeartbeat)
+	return !f.onlineLocked(s) && time.Since(last) >= s.lasts()
 }
 
 // onlineLocked reports whether a peel is online. A peel that connects sends a heartbeat within the shortest interval.
 func (f *Fleet) onlineLocked(s *seen) bool {
-	return s != nil && !s.last.IsZero() && s.last.After(s.left) &&
-		time.Since(s.last) < missedHeartbeats*max(s.instances.every, wire.MinHeartbeat)
+	return s != nil && !s.last.IsZero() && s.last.After(s.left) && time.Since(s.last) < s.lasts()
+}
+
+// lasts returns how long a peel counts as online after a message.
+func (s *seen) lasts() time.Duration {
+	return missedHeartbeats * max(s.instances.every, wire.MinHeartbeat)
 }
 
 // Unknown reports whether the feed has listened for too short a time to know if a silent peel is online: shorter than
@@ -115,20 +123,30 @@ type Presence struct {
 	Last   time.Time // of its last message; zero: there was none
 	Online bool
 	Silent bool // see [Fleet.Silent]
+	// Until is when a peel that is not silent may become silent because time passes. Later messages of it delay that;
+	// what else makes it silent sooner counts in the turns of [Fleet.Presences].
+	Until time.Time
 }
 
 // Presences calls visit with a function that returns the presence of a peel by its ID and its wire ID. It is for those
-// who ask about many peels: the feed waits until visit returns.
-func (f *Fleet) Presences(visit func(of func(id target.PeelID, wireID string) Presence)) {
+// who ask about many peels: the feed waits until visit returns. turn changes with all but time that can make a peel
+// silent.
+func (f *Fleet) Presences(visit func(turn uint64, of func(id target.PeelID, wireID string) Presence)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	visit(func(id target.PeelID, wireID string) Presence {
+	visit(f.turn, func(id target.PeelID, wireID string) Presence {
 		s := f.seen[wireID]
 		if known, ok := f.ids[wireID]; ok && known != id {
 			return Presence{Silent: true}
 		}
 		p := Presence{Online: f.onlineLocked(s)}
 		p.Silent = !p.Online && !f.unknownLocked(s)
+		switch {
+		case p.Online:
+			p.Until = s.last.Add(s.lasts())
+		case !p.Silent:
+			p.Until = f.since.Add(knownSoonest)
+		}
 		if s != nil {
 			p.Last = s.last
 		}
@@ -139,11 +157,11 @@ func (f *Fleet) Presences(visit func(of func(id target.PeelID, wireID string) Pr
 // unknownLocked reports whether the feed has listened for too short a time to know if a peel that is not online is
 // offline.
 func (f *Fleet) unknownLocked(s *seen) bool {
-	knownAfter := Interval(len(f.ids), HeartbeatRate)
-	if f.connections {
-		knownAfter = wire.MinHeartbeat
+	knownAfter := knownSoonest
+	if !f.connections {
+		every := Interval(len(f.ids), HeartbeatRate)
+		knownAfter = every + every/6
 	}
-	knownAfter += knownAfter / 6 // 10 % of jitter, and the time on the way
 	return (s == nil || s.left.IsZero()) && time.Since(f.since) < knownAfter
 }
 
@@ -171,6 +189,7 @@ func (f *Fleet) Disconnected(wireID string) {
 	defer f.mu.Unlock()
 	f.markSeenLocked(wireID, now)
 	f.seenLocked(wireID).left = now.Add(maxDelay)
+	f.turn++
 }
 
 // setSince records when the feed began to receive heartbeats.
@@ -204,6 +223,9 @@ func (f *Fleet) onHeartbeat(msg *nats.Msg, at time.Time) {
 	f.mu.Lock()
 	f.markSeenLocked(wireID, at)
 	s := f.seenLocked(wireID)
+	if beat.Every < s.instances.every {
+		f.turn++
+	}
 	alternates := s.instances.onHeartbeat(beat, at)
 	if alternates {
 		f.alternated[wireID] = s
