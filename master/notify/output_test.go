@@ -213,3 +213,19 @@ func TestTheCommandOfAMessageAboutAnAlert(t *testing.T) {
 		}
 	}
 }
+
+// An alert that ends, and one that no failed run began, have no output.
+func TestMessagesAboutFailedRunsThatAreOpenHaveAnOutput(t *testing.T) {
+	for phase, want := range map[notify.AlertPhase]bool{
+		notify.AlertBegan: true, notify.AlertGrew: true, notify.AlertLasts: true, notify.AlertEnded: false, notify.AlertTest: false,
+	} {
+		m := failedOnce()
+		if m.Phase = phase; m.HasOutput() != want {
+			t.Errorf("%s: %v", phase, !want)
+		}
+		m.Troubles = []verdict.Kind{verdict.Missed}
+		if m.HasOutput() {
+			t.Errorf("%s of a missed run", phase)
+		}
+	}
+}
