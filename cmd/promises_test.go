@@ -6,9 +6,11 @@ import (
 	"go/constant"
 	"go/parser"
 	"go/token"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -279,4 +281,29 @@ func (c constants) eval(e ast.Expr) constant.Value {
 		return constant.BinaryOp(x, e.Op, y)
 	}
 	return constant.MakeUnknown()
+}
+
+// TestSecurityNamesTestsThatExist reads which tests SECURITY.md names.
+func TestSecurityNamesTestsThatExist(t *testing.T) {
+	var sources strings.Builder
+	err := filepath.WalkDir("..", func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		sources.Write(data)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile("`(Test[A-Z][A-Za-z0-9]*)`").FindAllStringSubmatch(pageText(t, securityPage), -1)
+	if len(named) < 20 {
+		t.Errorf("%s names %d tests", securityPage, len(named))
+	}
+	for _, name := range named {
+		if !strings.Contains(sources.String(), "\nfunc "+name[1]+"(t *testing.T)") {
+			t.Errorf("%s names %s, which is no test", securityPage, name[1])
+		}
+	}
 }

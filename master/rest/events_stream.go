@@ -190,8 +190,8 @@ func (e *events) pass(ctx context.Context, steps tail, acks <-chan *nats.Msg) (e
 // returnsOf returns the subject of the stored returns of a job.
 func returnsOf(jid wire.JID) string { return wire.KVSubject(wire.BucketJobReturns, string(jid)+".*") }
 
-// admitted returns an error if the token is not allowed to read the stream now, or who made it, or if that cannot be
-// checked.
+// admitted returns an error if the token is not allowed to read the stream now, or who made it, if rules no longer show
+// them the job, or if that cannot be checked.
 func (e *events) admitted(ctx context.Context) error {
 	text, _ := bounds.Bearer(e.request)
 	t, err := e.r.Tokens.Authenticate(ctx, text)
@@ -200,6 +200,9 @@ func (e *events) admitted(ctx context.Context) error {
 	}
 	if err == nil {
 		err = e.r.Check(ctx, e.from, access.Verb(api.JobReturns.HTTP.Verb))
+	}
+	if err == nil {
+		_, err = e.r.Questions.JobShow(ctx, e.from, api.JobRequest{JID: e.job.JID})
 	}
 	return err
 }
