@@ -92,9 +92,9 @@ func (p *parser) counted() (bool, error) {
 			return false, nil
 		}
 	}
-	u := adverbs[p.peek(0)]
-	if n == 1 || adverbCounts[p.peek(0)] != 0 {
-		u = none
+	u := none
+	if n > 1 && p.peek(0) == "daily" {
+		u = day
 	}
 	if p.take("a", "an", "per", "every", "each") {
 		u = units[p.peek(0)]

@@ -197,7 +197,7 @@ func TestTheFirstWordNotUnderstoodIsNamed(t *testing.T) {
 		"every fortnight":                `column 7: "fortnight" is not understood; the nearest phrase is "every fortnightly"`,
 		"each tuesday 14h":               `column 14: "14h" is not understood; the nearest phrase is "every other tuesday at 9am"`,
 		"every second of january":        `column 14: "of" is not understood; the nearest phrase is "every day in january and july at 12:30"`,
-		"twice weekly":                   `column 1: "twice": 2 times a week does not say when; name the times`,
+		"twice weekly":                   `column 1: "twice" is not understood; the nearest phrase is "twice a day"`,
 		"every 4M":                       `column 7: "4M" is not understood; the nearest phrase is "every monday at 9am"`,
 		"every 0 minutes":                `every 0 minutes is not a period`,
 		"UTC":                            `it does not say when; write it like "every monday at 9am"`,
