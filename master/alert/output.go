@@ -45,14 +45,18 @@ func (s *outputs) add(ctx context.Context, messages []notify.AlertMessage) []not
 	if s.o.Output == nil {
 		return messages
 	}
-	ctx, cancel := context.WithTimeout(ctx, outputTimeout)
-	defer cancel()
+	limit := time.NewTimer(outputTimeout)
+	defer limit.Stop()
 	select {
 	case s.turn <- struct{}{}:
 		defer func() { <-s.turn }()
+	case <-limit.C:
+		return messages
 	case <-ctx.Done():
 		return messages
 	}
+	ctx, cancel := context.WithTimeout(ctx, outputTimeout)
+	defer cancel()
 
 	messages = slices.Clone(messages) // another receiver has the same
 	for i := range messages {
@@ -63,8 +67,12 @@ func (s *outputs) add(ctx context.Context, messages []notify.AlertMessage) []not
 			delete(s.known, m.ID)
 		case isKnown && (m.Phase == notify.AlertLasts || m.Event == known.event):
 			m.Output = known.output
-		case s.limit.Allow():
-			m.Output = s.read(ctx, m)
+		case ctx.Err() == nil && s.limit.Allow():
+			output, err := s.read(ctx, m)
+			if err != nil {
+				continue // another receiver or attempt may find it
+			}
+			m.Output = output
 			if len(s.known) >= maxOutputs {
 				clear(s.known)
 			}
@@ -74,19 +82,21 @@ func (s *outputs) add(ctx context.Context, messages []notify.AlertMessage) []not
 	return messages
 }
 
-// read returns the output of the first peel of a message that has one.
-func (s *outputs) read(ctx context.Context, m *notify.AlertMessage) (found notify.Output) {
+// read returns the output of the first peel of a message that has one. It fails if none was found and one could not be
+// read.
+func (s *outputs) read(ctx context.Context, m *notify.AlertMessage) (none notify.Output, failed error) {
 	for _, peel := range m.Names {
 		output, err := s.o.Output(ctx, m.Subject, peel)
 		if err != nil {
 			s.o.Log.Warn("output of a failed run not read for its alert", "alert", m.ID, "peel", peel, "err", err)
+			failed = err
 			if ctx.Err() != nil {
-				return found
+				break
 			}
 		}
 		if len(output.Lines) > 0 {
-			return output
+			return output, nil
 		}
 	}
-	return found
+	return none, failed
 }

@@ -48,23 +48,29 @@ func (s *Server) view(ctx context.Context, from grants.Caller) (*job.View, error
 // JobShow returns a job with its arguments, and its targets if there are at most 500. It reads only the record, because
 // followers call it often. [Server.JobReturns] lists all targets. A job that the caller may not see is not found.
 func (s *Server) JobShow(ctx context.Context, from grants.Caller, q api.JobRequest) (*job.Job, error) {
-	v, err := s.view(ctx, from)
-	if err != nil {
-		return nil, err
-	}
 	j, err := s.o.Store.GetRecord(ctx, q.JID)
-	if err != nil {
-		return nil, err
-	}
-	isShown, err := s.o.Store.Shows(ctx, v, j)
-	if err == nil && !isShown {
-		err = fmt.Errorf("cannot read job %s: %w", q.JID, job.ErrNotFound)
+	if err == nil {
+		err = s.CheckShown(ctx, from, j)
 	}
 	if err != nil {
 		return nil, err
 	}
 	j.LastReturn = 0 // a sequence counts the returns of all peels
 	return j, nil
+}
+
+// CheckShown returns [job.ErrNotFound] if rules do not show a job to a caller. It reads the targets of the job only if
+// j lacks some.
+func (s *Server) CheckShown(ctx context.Context, from grants.Caller, j *job.Job) error {
+	v, err := s.view(ctx, from)
+	if err != nil {
+		return err
+	}
+	isShown, err := s.o.Store.Shows(ctx, v, j)
+	if err == nil && !isShown {
+		err = fmt.Errorf("cannot read job %s: %w", j.JID, job.ErrNotFound)
+	}
+	return err
 }
 
 // JobReturns returns a page of a job's targets. Offline targets that have not returned are unreachable.

@@ -83,7 +83,6 @@ type Table struct {
 	peels     map[string]*peel // by wire ID
 	totals    map[string]*total
 	standings standings
-	lull      lull
 	documents documents
 	refused   uint64
 	// firstHour is the oldest hour that every report has that the table read at its start. Of earlier hours the history
@@ -298,6 +297,7 @@ func (t *Table) onReportRemoved(key string) {
 	next.wanted = p.wanted
 	next.stored = p.stored
 	next.arrivals, next.former, next.revision = p.arrivals, p.former, p.revision
+	delete(t.standings.lull.unsettled, p)
 	if next.document == nil {
 		delete(t.peels, key)
 		return
@@ -342,6 +342,7 @@ func (t *Table) onDocumentRemoved(key string) {
 	}
 	if p.document = nil; p.arrived == 0 {
 		t.release(p, nil)
+		delete(t.standings.lull.unsettled, p)
 		delete(t.peels, key)
 		return
 	}

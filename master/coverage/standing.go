@@ -19,6 +19,7 @@ type standings struct {
 	members map[groupKey]*members
 	peels   map[verdict.Kind]int // by their worst problem
 	well    int
+	lull    lull
 }
 
 // members are the peels with one kind of problem with one entry.
@@ -138,7 +139,7 @@ func (l *lull) settle(p *peel, silent, overdue time.Time) {
 // before; for all of them if time or the fleet may have ended that others report. visit must not ask the fleet.
 func (t *Table) eachUnsettledLocked(visit func(p *peel, isAbsent bool, seen fleetpkg.Presence)) {
 	host, table, connected := time.Now(), t.clock.now(), time.Since(t.connected())
-	l := &t.lull
+	l := &t.standings.lull
 	t.o.Fleet.Presences(func(turn uint64, of func(id target.PeelID, wireID string) fleetpkg.Presence) {
 		look := func(key string, p *peel) {
 			if !p.hasSchedule() {

@@ -68,8 +68,8 @@ func (t *Table) summed(q Query) map[rowKey]*Row {
 // while the hours of the peel are still those of its rows.
 func (t *Table) release(p *peel, now []row) {
 	t.standings.drop(p)
-	if t.lull.unsettled != nil { // else the next scan looks at all peels
-		t.lull.unsettled[p] = struct{}{}
+	if t.standings.lull.unsettled != nil { // else the next scan looks at all peels
+		t.standings.lull.unsettled[p] = struct{}{}
 	}
 	var hours [][]join.Hour
 	for i, r := range p.rows {

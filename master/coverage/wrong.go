@@ -66,7 +66,9 @@ func (t *Table) wrong(peels map[target.PeelID]bool) (w Wrong) {
 	visit := func(p *peel, isAbsent bool, seen fleetpkg.Presence) {
 		switch {
 		case isAbsent:
-			t.standings.drop(p)
+			if peels == nil {
+				t.standings.drop(p)
+			}
 			problem := p.notReporting(seen)
 			silent.add(&problem)
 		case peels != nil:

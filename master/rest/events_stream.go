@@ -202,7 +202,7 @@ func (e *events) admitted(ctx context.Context) error {
 		err = e.r.Check(ctx, e.from, access.Verb(api.JobReturns.HTTP.Verb))
 	}
 	if err == nil {
-		_, err = e.r.Questions.JobShow(ctx, e.from, api.JobRequest{JID: e.job.JID})
+		err = e.r.Questions.CheckShown(ctx, e.from, e.job)
 	}
 	return err
 }

@@ -20,7 +20,7 @@ func (s *Scheduler) Quiet(ctx context.Context, force bool, others int) (running 
 		if !force {
 			idle = idle && !o.dueWithin(handover)
 		}
-		o.quiet = force || idle
+		o.quiet = o.quiet || force || idle // what another caller has forced ends by Loud alone
 	})
 	if err != nil {
 		return 0, false, fmt.Errorf("cannot keep the schedule from starting runs: %w", err)

@@ -63,3 +63,20 @@ func TestAScheduleIsQuietWhenNothingRunsAndNothingIsDueSoon(t *testing.T) {
 		h.expectRuns("e", 30*time.Minute, 91*time.Minute+29900*time.Millisecond)
 	})
 }
+
+// TestWhatIsForcedIsNotEndedByAnotherCaller: an upgrade that waits asks again and again while peel.wipe has forced it.
+func TestWhatIsForcedIsNotEndedByAnotherCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := start(t, scheduler.Options{Zone: time.UTC})
+		defer h.shut()
+		h.apply(one(t, `cron: "30 * * * *"`))
+		h.quiet(true, true)
+		_, idle, err := h.Quiet(t.Context(), false, 1)
+		h.must(err)
+		if idle {
+			t.Error("idle with a request that runs")
+		}
+		time.Sleep(31 * time.Minute)
+		h.expectRuns("e")
+	})
+}

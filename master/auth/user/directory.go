@@ -29,6 +29,9 @@ type Directory struct {
 // Ended returns the keys of people that were revoked, by role.
 func (d *Directory) Ended(ctx context.Context) (map[grants.Role]map[string]credential.End, error) {
 	users, err := d.Stored(ctx)
+	if err != nil {
+		return nil, err
+	}
 	read, ends := d.Store.storedOnce(), map[grants.Role]map[string]credential.End{}
 	for i := range users {
 		u := &users[i]
@@ -39,8 +42,11 @@ func (d *Directory) Ended(ctx context.Context) (map[grants.Role]map[string]crede
 			maps.Copy(ends[u.Role], credential.Ends(u.Keys, u.Revoked))
 		}
 		for _, k := range u.Keys {
-			at, errMade := endedWithMaker(ctx, u, &k, read)
-			if err = errors.Join(err, errMade); !at.IsZero() {
+			at, hasEnded, err := endedWithMaker(ctx, u, &k, read)
+			if err != nil {
+				return nil, err
+			}
+			if hasEnded {
 				maps.Copy(ends[u.Role], credential.Ends([]credential.Key{k}, at))
 			}
 		}
@@ -52,25 +58,25 @@ func (d *Directory) Ended(ctx context.Context) (map[grants.Role]map[string]crede
 			ends[role][public] = e
 		}
 	}
-	return ends, err
+	return ends, nil
 }
 
 // endedWithMaker returns when a key of a person ended because whoever made the person, or asked for the key, was
-// revoked with all that they made; zero: it has not.
+// revoked with all that they made, if it has.
 func endedWithMaker(
 	ctx context.Context, u *credential.User, k *credential.Key, read reading,
-) (at time.Time, err error) {
+) (at time.Time, hasEnded bool, err error) {
 	if !u.Revoked.IsZero() {
-		return at, nil
+		return at, false, nil
 	}
 	by, err := known(endedBy(ctx, u, read))
 	if by == nil && err == nil && k.By != u.Name {
 		by, err = known(endedMaker(ctx, k.By, read))
 	}
-	if by == nil {
-		return at, err
+	if by == nil || err != nil {
+		return at, false, err
 	}
-	return notBefore(by.Revoked, k.Issued), nil
+	return notBefore(by.Revoked, k.Issued), true, nil
 }
 
 // Add signs a credential for a person, requested by another one, and returns its JWT. The error is [ErrExists] if the
