@@ -111,7 +111,7 @@ var words = []Word{
 	{Command, "cmd.shell", "cmd.run"},
 	{Command, "saltutil.refresh_pillar", "nothing: peels get settings at once; zester sync wait"},
 	{Command, "saltutil.sync_all", "nothing: peels get settings at once; zester sync wait"},
-	{Command, "saltutil.running", "zester job running"},
+	{Command, "saltutil.running", "zester job active"},
 	{Command, "saltutil.kill_job", "zester job cancel"},
 
 	{Option, "pillar", "settings in the repo: a run has no values of its own"},

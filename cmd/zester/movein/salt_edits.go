@@ -95,7 +95,7 @@ func keyValue(c *conversion) error {
 	c.noteDiff()
 	c.ifThere("ignore_if_missing")
 	marker := c.takeText("uncomment")
-	c.note(sameValue)
+	c.note(forAll + "a line of the same value with other blanks is written again: Salt leaves it")
 	of := optionPattern(key, separator)
 	if marker != "" {
 		of = oneOf(marker) + of
@@ -105,12 +105,12 @@ func keyValue(c *conversion) error {
 		if marker == "" {
 			c.args["all"] = true // Salt removes the further ones
 		} else {
-			c.note("several lines of the key: the state fails, where Salt removes those after the first that are no " +
-				"comments")
+			c.note("several lines of the key: the state fails, where Salt removes or rewrites those after the " +
+				"first that are no comments")
 		}
 		return nil
 	}
-	c.note(forAll + "further lines of the key stay: Salt removes them")
+	c.note(forAll + "further lines of the key stay: Salt removes or rewrites them")
 
 	// Salt changes the first such line, and adds none.
 	c.function = "file.replace"
@@ -118,9 +118,6 @@ func keyValue(c *conversion) error {
 	c.args["repl"] = "${1}" + strings.ReplaceAll(key+separator+value, "$", "$$")
 	return nil
 }
-
-// sameValue is a note on each state that writes an option.
-const sameValue = forAll + "a line of the same value with other blanks is written again: Salt leaves it"
 
 // oneOf is a pattern for what Salt removes at the beginning of a line that is to be uncommented: any of the characters,
 // as often as they are there.
@@ -152,6 +149,7 @@ func uncommented(c *conversion) error {
 	if err != nil {
 		return err
 	}
+	c.note(forAll + "a file without such a line, with the mark or without, is left: Salt fails")
 	c.args["pattern"], c.args["repl"] = "^"+regexp.QuoteMeta(marker)+`([ \t]*`+of+")$", "${1}"
 	return nil
 }

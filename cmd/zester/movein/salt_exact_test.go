@@ -67,7 +67,7 @@ var exactLines = []line{
 `},
 	{"file.keyvalue", "/f", `"key": "a", "value": "b", "uncomment": "#", "append_if_not_found": true, "show_changes": false`, `
   # note: argument show_changes: False is left out: people see what changes in the file
-  # note: several lines of the key: the state fails, where Salt removes those after the first that are no comments
+  # note: several lines of the key: the state fails, where Salt removes or rewrites those after the first that are no comments
   id:
     file.line:
       path: /f

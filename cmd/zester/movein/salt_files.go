@@ -159,11 +159,6 @@ func managed(c *conversion) error {
 	if c.twins() {
 		return nil
 	}
-	if c.left["makedirs"] == true {
-		if made := c.foldersAbove(); made != "0755" {
-			c.note("makedirs makes the folders above a file with 0755: Salt gives them " + made)
-		}
-	}
 	keep := c.takeBool("replace", true)
 	if !keep {
 		c.leaveAlone()
@@ -173,6 +168,11 @@ func managed(c *conversion) error {
 	follows := c.takeBool("follow_symlinks", true)
 	if err := c.readContent(); err != nil {
 		return err
+	}
+	if c.left["makedirs"] == true {
+		if made := c.foldersAbove(); made != "0755" {
+			c.note("makedirs makes the folders above a file with 0755: Salt gives them " + made)
+		}
 	}
 	if follows && c.args["replace"] != false {
 		c.note(replacesLink + ", unless follow_symlinks is false")
@@ -205,7 +205,19 @@ func (c *conversion) readContent() error {
 // keepMode has Salt give a file the mode that it has on the master.
 const keepMode = "keep"
 
-func modeOf(info fs.FileInfo) string { return fmt.Sprintf("%04o", info.Mode().Perm()) }
+// modeOf returns the octal digits of a mode, with the bits for setuid, setgid and sticky.
+func modeOf(info fs.FileInfo) string {
+	mode := info.Mode()
+	digits := mode.Perm()
+	for bit, here := range map[fs.FileMode]fs.FileMode{
+		fs.ModeSetuid: 0o4000, fs.ModeSetgid: 0o2000, fs.ModeSticky: 0o1000,
+	} {
+		if mode&bit != 0 {
+			digits |= here
+		}
+	}
+	return fmt.Sprintf("%04o", uint32(digits))
+}
 
 // leaveAlone has a file that is there left as it is.
 func (c *conversion) leaveAlone() {

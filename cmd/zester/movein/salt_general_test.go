@@ -17,7 +17,9 @@ func TestNotesOnAllSuchStates(t *testing.T) {
 		home   = "a home that is missing is not made for a user that is there: Salt makes it, unless createhome is false"
 		blanks = "a line that differs in blanks is not taken for it: Salt takes it"
 		value  = "a line of the same value with other blanks is written again: Salt leaves it"
-		more   = "further lines of the key stay: Salt removes them"
+		more   = "further lines of the key stay: Salt removes or rewrites them"
+		option = "an option of the same value with other blanks is written again: Salt leaves it"
+		marked = "a file without such a line, with the mark or without, is left: Salt fails"
 		none   = "a file without such a line is left: Salt fails, unless ignore_missing is true"
 		branch = "the clone is on no branch: Salt makes one of the name of the revision, or of branch"
 		mode   = "a file that somebody made executable is so no more: Salt leaves its mode, as there is no file_mode"
@@ -35,10 +37,14 @@ func TestNotesOnAllSuchStates(t *testing.T) {
 		{"file.prepend", "/a", `"text": "x"`, blanks},
 		{"file.keyvalue", "/a", `"key": "a", "value": "b", "append_if_not_found": true`, value},
 		{"file.keyvalue", "/a", `"key": "a", "value": "b"`, value + more},
-		{"ini.options_present", "/a", `"sections": {"a": "b"}`, value},
+		{"ini.options_present", "/a", `"sections": {"a": "b"}`, option},
 		{"file.comment", "/a", `"regex": "b"`, none},
 		{"file.comment", "/a", `"regex": "b", "ignore_missing": true`, ""},
+		{"file.uncomment", "/a", `"regex": "b"`, marked},
 		{"git.latest", "https://e.org/a.git", `"target": "/srv/a"`, branch},
+		{"git.latest", "https://e.org/a.git", `"target": "/srv/a", "rev": "2.4.x"`, branch},
+		{"git.latest", "https://e.org/a.git", `"target": "/srv/a", "rev": "3.11"`, branch},
+		{"git.latest", "https://e.org/a.git", `"target": "/srv/a", "rev": "0123456789"`, branch},
 		{"git.latest", "https://e.org/a.git", `"target": "/srv/a", "rev": "main"`, branch},
 		{"git.latest", "https://e.org/a.git", `"target": "/srv/a", "rev": "v1.2", "branch": "live"`, branch},
 		{"git.latest", "https://e.org/a.git", `"target": "/srv/a", "rev": "v1.2.3"`, ""},
@@ -119,6 +125,7 @@ func TestModesThatAreKept(t *testing.T) {
 	roots := fstest.MapFS{
 		"one": {Data: []byte("x\n"), Mode: 0o750}, "same/a": {Mode: 0o600}, "same/b": {Mode: 0o600},
 		"mixed/run": {Mode: 0o755}, "mixed/read": {Mode: 0o644}, "odd/run": {Mode: 0o755}, "odd/read": {Mode: 0o600},
+		"group/run": {Mode: 0o750}, "group/read": {Mode: 0o644}, "setuid": {Mode: 0o755 | fs.ModeSetuid},
 	}
 	of := func(state string) (string, SaltResult) {
 		r, err := Salt(SaltInput{Hosts: []Minion{low(t, `[{"__sls__": "s", "__id__": "x", "name": "/a", "state": "file", `+state+`}]`)}, Roots: []fs.FS{roots}})
@@ -128,6 +135,18 @@ func TestModesThatAreKept(t *testing.T) {
 		return string(r.Files["settings/s.yaml"]), r
 	}
 	if text, _ := of(`"fun": "managed", "source": "salt://one", "mode": "keep"`); !strings.Contains(text, `mode: "0750"`) {
+		t.Error(text)
+	}
+	if text, _ := of(`"fun": "managed", "source": "salt://setuid", "mode": "keep"`); !strings.Contains(text, `mode: "4755"`) {
+		t.Error(text)
+	}
+	if text, _ := of(`"fun": "managed", "source": "salt://one", "mode": "keep", "makedirs": true`); !strings.Contains(text, "Salt gives them 0750") {
+		t.Error(text)
+	}
+	if _, r := of(`"fun": "recurse", "source": "salt://group", "file_mode": "keep"`); !r.Programs["files/group/run"] || len(r.Notes) != 1 {
+		t.Error(r.Programs, r.Notes)
+	}
+	if text, _ := of(`"fun": "managed", "contents": "x", "allow_empty": false`); !strings.Contains(text, "content: |\n        x\n") {
 		t.Error(text)
 	}
 	if text, _ := of(`"fun": "recurse", "source": "salt://same", "file_mode": "keep"`); !strings.Contains(text, `file_mode: "0600"`) {
@@ -153,6 +172,7 @@ func TestTheShellOfTheGrains(t *testing.T) {
 		{"/bin/sh", `"state": "cmd", "fun": "run", "name": "a | b", "creates": "/c"`, "command: a | b\n"},
 		{"/bin/zsh", `"state": "service", "fun": "running", "name": "x", "unless": ["[[ a ]]", "true"]`, "unless:\n      - /bin/zsh -c '[[ a ]]'\n      - \"true\"\n"},
 		{"/bin/zsh", `"state": "module", "fun": "run", "name": "cmd.run", "cmd": "a | b"`, "argv:\n        - /bin/zsh\n"},
+		{"/bin/sh", `"state": "module", "fun": "run", "name": "cmd.run", "cmd": "a | b", "shell": "/bin/bash"`, "argv:\n        - /bin/bash\n"},
 		{"/bin/zsh", `"state": "user", "fun": "present", "name": "x", "shell": "/bin/false", "unless": ["[[ a ]]"]`, "- /bin/zsh -c '[[ a ]]'\n"},
 	} {
 		h := low(t, `[{"__sls__": "s", "__id__": "x", `+c.args+`}]`)

@@ -36,7 +36,7 @@ var changesNothing = map[string]string{
 		"create_if_missing=False",
 	"file.line": "create quiet=False",
 	"file.managed": "template context defaults source_hash_name skip_verify dir_mode contents_delimiter " +
-		"contents_newline allow_empty=True create=True tmp_dir= tmp_ext= verify_ssl=True " +
+		"contents_newline allow_empty create=True tmp_dir= tmp_ext= verify_ssl=True " +
 		"use_etag=False show_diff=True",
 	"file.prepend": "template context defaults",
 	"file.recurse": "template context defaults makedirs include_empty keep_symlinks force_symlinks " +

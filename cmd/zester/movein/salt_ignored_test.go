@@ -119,7 +119,6 @@ var alike = map[string]string{
 	"user.present enforce_password": "the user has no password here",
 	"user.present password":         "it is in the file with secrets",
 	"user.absent purge":             "it is the default of Salt",
-	"file.managed allow_empty":      "the content is not empty",
 	"git.latest branch":             "the clone is on no branch in any case, which TestNotesOnAllSuchStates has",
 	"file.managed follow_symlinks":  "it is the default of Salt, and TestNotesOnAllSuchStates has the other value",
 }

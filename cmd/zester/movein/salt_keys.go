@@ -92,7 +92,7 @@ func options(c *conversion) error {
 	if separator = cmp.Or(separator, "="); separator != " " && !packed {
 		separator = " " + separator + " " // as Salt writes it
 	}
-	c.note(sameValue)
+	c.note(forAll + "an option of the same value with other blanks is written again: Salt leaves it")
 	var all []map[string]any
 	for _, name := range slices.Sorted(maps.Keys(sections)) {
 		if !isScalar(sections[name]) {

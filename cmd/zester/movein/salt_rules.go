@@ -109,7 +109,8 @@ const shellReads = "|&;<>()$`*?[#~!{\n"
 // of the grains of the host, which only makes a difference for what a shell reads.
 func (c *conversion) shellFor(command string) string {
 	program, _ := c.Declaration.args["shell"].(string)
-	if c.State != "cmd" || program == "" {
+	isOwn := c.State == "cmd" || c.State == "module" && command == c.Name // a module has no part in its guards
+	if !isOwn || program == "" {
 		program, _ = c.host.Grains["shell"].(string)
 		if !strings.ContainsAny(command, shellReads) {
 			return ""
@@ -193,8 +194,9 @@ func (c *conversion) cronName(identifier string) string {
 	return strings.Trim(strings.ReplaceAll(notInNames.ReplaceAllString(base, "-"), ".", "-"), "-")
 }
 
-// fixedRevision matches a commit, or a tag as versions have it, which Salt checks out on no branch, too.
-var fixedRevision = regexp.MustCompile(`^([0-9a-f]{7,40}|v?[0-9]+(\.[0-9]+)+.*)$`)
+// fixedRevision matches a whole commit, or a tag such as v1.2, which Salt checks out on no branch, too. A name such as
+// 1.2 may be a branch.
+var fixedRevision = regexp.MustCompile(`^([0-9a-f]{40}|v[0-9]+(\.[0-9]+)+.*)$`)
 
 // clone reads how much of a repository a clone has, and its branch.
 func clone(c *conversion) error {

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -81,10 +82,11 @@ func (c *conversion) modesOf(all map[string]served) {
 		return
 	}
 	for name, f := range all {
-		if f.mode == "0755" {
+		if bits, _ := strconv.ParseUint(f.mode, 8, 12); bits&0o111 != 0 {
 			c.programs = append(c.programs, path.Join(saltFiles, name))
-		} else if f.mode != "0644" {
-			c.note("argument file_mode: keep is left out: a file gets 0755 if its mode is that, else 0644")
+		}
+		if f.mode != "0755" && f.mode != "0644" {
+			c.note("argument file_mode: keep is left out: a file gets 0755 if somebody may execute it, else 0644")
 		}
 	}
 }
