@@ -3,6 +3,7 @@ package apiserver_test
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -22,11 +23,12 @@ func TestTenThousandPeople(t *testing.T) {
 		o := s.accessMaster()
 		f, users := &fleetOfRoles{s, s.client(grants.RoleOperator, "boss")}, o.Authority.Users
 		for r := range 8 {
-			text := "groups: [everybody]\nallow:\n  - {verbs: [job.list]}\n"
+			var text strings.Builder
+			text.WriteString("groups: [everybody]\nallow:\n  - {verbs: [job.list]}\n")
 			for i := range 61 {
-				text += fmt.Sprintf("  - {verbs: [job.dispatch], target: 'web-%d', functions: [test.*]}\n", 61*r+i)
+				fmt.Fprintf(&text, "  - {verbs: [job.dispatch], target: 'web-%d', functions: [test.*]}\n", 61*r+i)
 			}
-			f.set(fmt.Sprintf("role-%d", r), text)
+			f.set(fmt.Sprintf("role-%d", r), text.String())
 		}
 		mia := s.addPerson(o, credential.UserRequest{Name: "mia", Role: grants.RoleMember, Roles: []string{"role-0"}, Groups: []string{"everybody"}})
 		kv, err := f.bus.JetStream(t).KeyValue(t.Context(), wire.BucketUsers)
