@@ -27,7 +27,7 @@ const (
 // functionsOfSalt has what stands here for functions of Salt that this command line alone has under another name.
 var functionsOfSalt = map[string]string{
 	"cmd.run_all": "cmd.run has the output and the exit code", "cmd.retcode": "cmd.run has the exit code",
-	"cmd.run_stdout": "cmd.run", "test.version": "zester peel list has the versions",
+	"cmd.run_stdout": "cmd.run", "test.version": "zester peel list -o wide",
 	"pkg.upgrade":       "zester TARGET pkg.latest NAME, or cmd.run 'apt-get -y upgrade'",
 	"pkg.list_upgrades": "pkg.upgrades",
 	"pkg.list_pkgs":     "pkg.list", "pkg.refresh_db": "zester TARGET cmd.run 'apt-get update'",
@@ -41,7 +41,7 @@ var functionsOfSalt = map[string]string{
 	"user.add":       "zester TARGET user.present NAME",
 	"service.enable": "zester TARGET service.enabled NAME", "service.disable": "zester TARGET service.disabled NAME",
 	"sys.list_modules": "sys.list_functions", "state.test": "state.apply test=true",
-	"jobs.list_jobs": "zester job list", "jobs.active": "zester job running", "jobs.lookup_jid": "zester job show JID",
+	"jobs.list_jobs": "zester job list", "jobs.active": "zester job active", "jobs.lookup_jid": "zester job show JID",
 	"manage.status": "zester peel list", "manage.up": "zester peel list", "manage.down": "zester peel list",
 }
 

@@ -2,10 +2,15 @@ package main
 
 import (
 	"bytes"
+	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/seed-c01c3da5/zester/settings/salt"
 )
 
 // TestCommonMistakesAreAnsweredWithWhatToDo shows, for each mistake, what is printed and with which code it ends.
@@ -67,6 +72,22 @@ func TestCommonMistakesAreAnsweredWithWhatToDo(t *testing.T) {
 			append(local, "web-01", "cmd.run", "uptime", "-p"), exitUsage,
 			"hint: quote the command, or zester takes its flags: zester --data-dir " + f.dir + " web-01 cmd.run 'uptime -p'\n",
 		},
+		"a flag that Salt has, of a command without quotes": {
+			append(local, "web-01", "cmd.run", "ls", "-l", "/"), exitUsage,
+			"zester: unknown shorthand flag: 'l' in -l\nhint: quote the command, or zester takes its flags: zester --data-dir " + f.dir + " web-01 cmd.run 'ls -l /'\n",
+		},
+		"a long flag that Salt has, of a command without quotes": {
+			append(local, "web-01", "cmd.run", "ls", "--verbose"), exitUsage,
+			"zester: unknown flag: --verbose\nhint: quote the command, or zester takes its flags: zester --data-dir " + f.dir + " web-01 cmd.run 'ls --verbose'\n",
+		},
+		"a flag of Salt": {
+			append(local, "-G", "os:debian", "cmd.run", "uptime"), exitUsage,
+			"unknown shorthand flag: 'G' in -G; a target says what it is: 'G@os:debian'\n",
+		},
+		"a flag of Salt for a command that it does not have": {
+			append(local, "job", "list", "-t", "5"), exitUsage,
+			"zester: unknown shorthand flag: 't' in -t\n",
+		},
 		"a colon in a value": {
 			[]string{"lint", repo("colon", map[string]string{"settings/all.yaml": "schedule:\n  x:\n    command: echo a: b"})},
 			exitFailed,
@@ -91,5 +112,31 @@ func TestCommonMistakesAreAnsweredWithWhatToDo(t *testing.T) {
 		if code := run(t.Context(), c.args, &out, &errOut); code != c.code || !strings.Contains(out.String()+errOut.String(), c.want) {
 			t.Errorf("%s: ended with %d, want %d, and shows\n%s%s\nwithout %q", name, code, c.code, &out, &errOut, c.want)
 		}
+	}
+}
+
+// TestHintsForSaltNameCommands looks up each command that stands here for a word of Salt.
+func TestHintsForSaltNameCommands(t *testing.T) {
+	t.Parallel()
+	texts := slices.AppendSeq(slices.Collect(maps.Values(functionsOfSalt)), maps.Values(flagsOfSalt))
+	for _, w := range salt.Words() {
+		texts = append(texts, w.Here)
+	}
+	root := (&app{out: &sink{Writer: io.Discard}, errOut: io.Discard}).root()
+	named := 0
+	for _, text := range texts {
+		for _, line := range strings.Split(text, "zester ")[1:] {
+			words := strings.Fields(strings.Trim(strings.TrimSuffix(strings.TrimSpace(line), " and"), ",; "))
+			if words[0] == "TARGET" || words[0] == "PEEL" {
+				continue
+			}
+			named++
+			if found, _, err := root.Find(words); err != nil || found == root || found.HasSubCommands() {
+				t.Errorf("%q names no command in %q", text, line)
+			}
+		}
+	}
+	if named < 10 {
+		t.Errorf("only %d commands are named", named)
 	}
 }

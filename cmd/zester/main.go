@@ -6,6 +6,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -183,7 +184,7 @@ func (a *app) root() *cobra.Command {
 	}
 	root.SetUsageTemplate(usageTemplate)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return &failure{code: exitUsage, err: flagError(cmd, err), hint: a.flagHint(cmd, err)}
+		return &failure{code: exitUsage, err: a.flagError(cmd, err), hint: a.flagHint(cmd, err)}
 	})
 	a.dispatching.flags(root.Flags())
 	a.dispatching.choice(root.Flags())
@@ -226,9 +227,13 @@ func helpArgs(help *cobra.Command, args []string) error {
 
 // flagError rewrites an error of the flag parser: it says which values the flag takes, or which flag has a similar
 // name.
-func flagError(cmd *cobra.Command, err error) error {
+func (a *app) flagError(cmd *cobra.Command, err error) error {
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
-		return fmt.Errorf("%w%s", err, nearFlag(cmd, unknown))
+		hint := nearFlag(cmd, unknown)
+		if !cmd.HasParent() && a.unquoted(unknown) < 0 {
+			hint = cmp.Or(hintForSalt(unknown), hint)
+		}
+		return fmt.Errorf("%w%s", err, hint)
 	}
 	bad, ok := errors.AsType[*pflag.InvalidValueError](err)
 	if !ok {
@@ -247,8 +252,8 @@ func flagError(cmd *cobra.Command, err error) error {
 
 // nearFlag returns a suggestion for a misspelled flag, empty if no name is similar.
 func nearFlag(cmd *cobra.Command, unknown *pflag.NotExistError) string {
-	if hint := hintForSalt(unknown); hint != "" || unknown.GetSpecifiedShortnames() != "" {
-		return hint
+	if unknown.GetSpecifiedShortnames() != "" {
+		return ""
 	}
 	var names []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
@@ -269,12 +274,32 @@ var sameUse = map[string]string{"wait": "timeout", "timeout": "wait", "since": "
 // other errors.
 func (a *app) flagHint(cmd *cobra.Command, err error) string {
 	unknown, _ := errors.AsType[*pflag.NotExistError](err)
-	i := slices.Index(a.typed, "cmd.run")
-	if unknown == nil || cmd.HasParent() || i < 0 || i+1 == len(a.typed) || nearFlag(cmd, unknown) != "" {
+	if unknown == nil || cmd.HasParent() || nearFlag(cmd, unknown) != "" {
+		return ""
+	}
+	i := a.unquoted(unknown)
+	if i < 0 {
 		return ""
 	}
 	words := append(slices.Clone(a.typed[:i+1]), strings.Join(a.typed[i+1:], " "))
 	return "quote the command, or zester takes its flags: " + commandLine(words)
+}
+
+// unquoted returns the index of cmd.run among the words, or -1 if the flag does not stand behind the first word of its
+// command.
+func (a *app) unquoted(unknown *pflag.NotExistError) int {
+	i := slices.Index(a.typed, "cmd.run")
+	letters := unknown.GetSpecifiedShortnames()
+	at := slices.IndexFunc(a.typed, func(word string) bool {
+		if isLong := strings.HasPrefix(word, "--"); isLong || letters == "" {
+			return isLong && letters == "" && strings.HasPrefix(word[2:], unknown.GetSpecifiedName())
+		}
+		return strings.HasPrefix(word, "-") && strings.HasSuffix(word, letters)
+	})
+	if i >= 0 && at > i+1 {
+		return i
+	}
+	return -1
 }
 
 // group returns a command that only has subcommands.

@@ -107,6 +107,7 @@ func TestPhrasesFire(t *testing.T) {
 		{"every evening at 9am", "Sun 2026-11-29 09:00", "Mon 2026-11-30 09:00"},
 		{"twice daily", "Sat 2026-11-28 12:00", "Sun 2026-11-29 00:00"},
 		{"4 times daily on mondays", "Mon 2026-11-30 00:00", "Mon 2026-11-30 06:00"},
+		{"every second day of the month at 4", "Wed 2026-12-02 04:00", "Sat 2027-01-02 04:00"},
 		{"every second day at 4", "Sun 2026-11-29 04:00", "Tue 2026-12-01 04:00"},
 		{"every 3rd day at 4am", "Tue 2026-12-01 04:00", "Fri 2026-12-04 04:00"},
 		{"every third hour", "Sat 2026-11-28 12:00", "Sat 2026-11-28 15:00"},

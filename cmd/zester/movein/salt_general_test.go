@@ -53,27 +53,27 @@ func TestNotesOnAllSuchStates(t *testing.T) {
 		{"file.recurse", "/a", `"source": "salt://d", "file_mode": "0640"`, ""},
 	} {
 		module, fun, _ := strings.Cut(c.function, ".")
-		both := ""
+		var both strings.Builder
 		for _, id := range []string{"x", "y"} {
-			both += `, {"__sls__": "s", "__id__": "` + id + `", "name": "` + c.name + `", "state": "` + module + `", "fun": "` + fun + `"`
-			both += strings.TrimSuffix(", "+c.args, ", ") + "}"
+			both.WriteString(`, {"__sls__": "s", "__id__": "` + id + `", "name": "` + c.name + `", "state": "` + module + `", "fun": "` + fun + `"`)
+			both.WriteString(strings.TrimSuffix(", "+c.args, ", ") + "}")
 		}
 		roots := fstest.MapFS{"d/f": {Data: []byte("x\n"), Mode: 0o644}}
-		r, err := Salt(SaltInput{Hosts: []Minion{low(t, "["+both[2:]+"]")}, Roots: []fs.FS{roots}})
+		r, err := Salt(SaltInput{Hosts: []Minion{low(t, "["+both.String()[2:]+"]")}, Roots: []fs.FS{roots}})
 		if err != nil {
 			t.Fatal(c.function, err)
 		}
-		got := ""
+		var got strings.Builder
 		for _, row := range r.Notes {
 			if note, isGeneral := strings.CutPrefix(row.Reason, forAll); isGeneral {
-				got += note
+				got.WriteString(note)
 				if count := strings.Count(string(r.Files["settings/s.yaml"]), noteMark+row.Reason+"\n"); count != 1 || row.Count != 2 {
 					t.Errorf("%s %s: %d notes %q in the file, and %d in the report", c.function, c.args, count, note, row.Count)
 				}
 			}
 		}
-		if got != c.want {
-			t.Errorf("%s %s has the note %q, want %q", c.function, c.args, got, c.want)
+		if got.String() != c.want {
+			t.Errorf("%s %s has the note %q, want %q", c.function, c.args, got.String(), c.want)
 		}
 	}
 }

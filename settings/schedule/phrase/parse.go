@@ -111,11 +111,12 @@ func (p *parser) every() error {
 		}
 		return p.period(2)
 	}
-	if n, ok := p.date(); ok && units[p.peek(1)] != none && p.peek(2) != "of" {
+	if n, ok := p.date(); ok && n > 1 && units[p.peek(1)] != none && p.peek(2) != "of" {
 		p.at++
 		return p.period(n)
 	}
-	if units[p.peek(0)] != none && !(p.peek(0) == "second" && (p.peek(1) == "of" || isWeekday(p.peek(1)))) {
+	isDate := p.peek(0) == "second" && p.peek(1) != "" && p.peek(1) != "between"
+	if units[p.peek(0)] != none && !isDate {
 		return p.period(1)
 	}
 	if n, ok := numberOf(p.peek(0)); ok && units[p.peek(1)] != none {

@@ -196,6 +196,7 @@ func TestTheFirstWordNotUnderstoodIsNamed(t *testing.T) {
 		"end of month":                   `column 1: "end" is not understood; the nearest phrase is "last friday of the month at 17:00"`,
 		"every fortnight":                `column 7: "fortnight" is not understood; the nearest phrase is "every fortnightly"`,
 		"each tuesday 14h":               `column 14: "14h" is not understood; the nearest phrase is "every other tuesday at 9am"`,
+		"every first day in january":     `column 17: "in" is not understood; the nearest phrase is "every day in january and july at 12:30"`,
 		"every second of january":        `column 14: "of" is not understood; the nearest phrase is "every day in january and july at 12:30"`,
 		"twice weekly":                   `column 1: "twice" is not understood; the nearest phrase is "twice a day"`,
 		"every 4M":                       `column 7: "4M" is not understood; the nearest phrase is "every monday at 9am"`,
