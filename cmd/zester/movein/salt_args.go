@@ -153,7 +153,7 @@ type conversion struct {
 	args     map[string]any    // of the state
 	fields   map[string]any    // requisites and guards of the state
 	files    map[string][]byte // that the state needs, by their path in the repo
-	programs []string          // those of the files that are executable
+	programs []string          // the files that are executable
 	more     []map[string]any
 	notes    []string
 	function string // here

@@ -132,8 +132,8 @@ func (s *sources) rendered(host, file string) ([]byte, bool) {
 	return text, err == nil && len(text) <= maxFile
 }
 
-// foldersAbove is the mode that Salt gives to folders above a file: dir_mode, or the mode of the file, in which whoever
-// may do something may enter.
+// foldersAbove returns the mode that Salt gives to the folders above a file: dir_mode if it is given. If not, it is the
+// mode of the file, and whoever may read or write the file may enter the folders.
 func (c *conversion) foldersAbove() string {
 	if given, ok := c.left["dir_mode"]; ok {
 		if mode, err := octal("dir_mode", given); err == nil {

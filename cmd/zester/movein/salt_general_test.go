@@ -111,7 +111,7 @@ func TestTemplatesAreTreatedAlike(t *testing.T) {
 		}
 	}
 
-	// Contents of which Salt pushed the rendered text are that text.
+	// If Salt pushed the rendered text of contents, the text is taken.
 	h := low(t, `[{"__sls__": "s", "__id__": "x", "name": "/a", "state": "file", "fun": "managed", "contents": "${x}", "template": "mako"}]`)
 	r, err := Salt(SaltInput{Hosts: []Minion{h}, Pushed: fstest.MapFS{"h/files/a": {Data: []byte("one\n")}}})
 	if text := string(r.Files["settings/s.yaml"]); err != nil || !strings.Contains(text, "one\n") || !strings.Contains(text, asRendered) {

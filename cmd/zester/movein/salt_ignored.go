@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// changesNothing has the arguments of Salt that change nothing on a host here, by function and by module, and below
-// "" those of all functions: NAME with any value, NAME=VALUE with that value alone, which Salt takes without the
-// argument, as Python prints it. Some say how Salt itself works, such as order and reload_modules; others are read
-// with the argument that they belong to, or have an effect here in any case. An argument that is neither here nor
-// read by its rule is refused.
+// changesNothing has the arguments of Salt that change nothing on a host here, by function and by module. The empty key
+// is for all functions. NAME stands for any value. NAME=VALUE stands for that value alone, as Python prints it: it is
+// the default of Salt. Some say how Salt itself works, such as order and reload_modules; others are read with the
+// argument that they belong to, or have an effect here in any case. An argument that is neither here nor read by its
+// rule is refused.
 var changesNothing = map[string]string{
 	"": "order saltenv fire_event parallel reload_modules reload_grains reload_pillar aggregate " +
 		"use use_in",
