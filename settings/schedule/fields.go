@@ -29,7 +29,8 @@ type field struct {
 	name   string
 	alias  string                          // the name in other schedulers
 	set    func(*parser, *strictyaml.Node) // reads a value that is not null
-	schema *Schema                         // the values that set accepts, for editors
+	schema *Schema                         // the values that set accepts, for editors, besides a map of keys
+	keys   []field                         // of such a map
 	secret bool                            // may be encrypted
 }
 
@@ -59,7 +60,7 @@ var fields = []field{
 	choice("dst_overlap", func(e *Entry) *cron.Repeat { return &e.Clock.Changes.Repeat },
 		cron.RepeatAuto, cron.RepeatFirst, cron.RepeatLast, cron.RepeatBoth),
 
-	{name: "splay", alias: "jitter", set: (*parser).splay, schema: anyOf(durations, zero, splayRange.schema)},
+	{name: "splay", alias: "jitter", set: (*parser).splay, schema: anyOf(durations, zero), keys: splayRange.keys},
 	choice("splay_mode", func(e *Entry) *SplayMode { return &e.Splay.Mode }, SplayRandom, SplayHost),
 	{
 		name:   "only_between",

@@ -10,7 +10,11 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
+// The functions below are not inlined: each field would have a copy of the code that sets it.
+
 // choice returns a field that holds one of the allowed words.
+//
+//go:noinline
 func choice[T ~string](name string, into func(*Entry) *T, allowed ...T) field {
 	list := make([]string, len(allowed))
 	for i, w := range allowed {
@@ -29,6 +33,8 @@ func choice[T ~string](name string, into func(*Entry) *T, allowed ...T) field {
 }
 
 // whole returns a field that holds a whole number from least to most.
+//
+//go:noinline
 func whole(name string, least, most int, into func(*Entry) *int) field {
 	return field{name: name, schema: numbers(least, most), set: func(p *parser, n *strictyaml.Node) {
 		i, ok := n.Value.(int64)
@@ -44,6 +50,8 @@ func whole(name string, least, most int, into func(*Entry) *int) field {
 }
 
 // length returns a field that holds a duration from least to most.
+//
+//go:noinline
 func length(name string, least, most time.Duration, into func(*Entry) *time.Duration) field {
 	schema := durations
 	if least == 0 {
@@ -66,6 +74,8 @@ func length(name string, least, most time.Duration, into func(*Entry) *time.Dura
 }
 
 // boolean returns a field that is true or false.
+//
+//go:noinline
 func boolean(name string, into func(*Entry) *bool) field {
 	return field{name: name, schema: &Schema{Type: "boolean"}, set: func(p *parser, n *strictyaml.Node) {
 		if b, ok := n.Value.(bool); ok {
@@ -80,6 +90,8 @@ func boolean(name string, into func(*Entry) *bool) field {
 const maxShort = 200
 
 // short returns a field that holds a line of text for people.
+//
+//go:noinline
 func short(name string, into func(*Entry) *string) field {
 	return field{name: name, schema: &Schema{Type: "string"}, set: func(p *parser, n *strictyaml.Node) {
 		s, ok := p.text(n)
@@ -94,6 +106,8 @@ func short(name string, into func(*Entry) *string) field {
 }
 
 // moment returns a field that holds an instant.
+//
+//go:noinline
 func moment(name string, into func(*Entry) *time.Time) field {
 	return field{
 		name:   name,
@@ -107,6 +121,8 @@ func moment(name string, into func(*Entry) *time.Time) field {
 }
 
 // days returns a field that holds a weekday, date, range or calendar, or a list of them.
+//
+//go:noinline
 func days(name string, into func(*Entry) *window.Days) field {
 	return field{
 		name:   name,
@@ -136,8 +152,10 @@ func days(name string, into func(*Entry) *window.Days) field {
 }
 
 // object returns a field that holds a map with the given keys.
+//
+//go:noinline
 func object(name string, required []string, keys ...field) field {
-	return field{name: name, schema: closed(name+".", keys), set: func(p *parser, n *strictyaml.Node) {
+	return field{name: name, keys: keys, set: func(p *parser, n *strictyaml.Node) {
 		if n.Kind != strictyaml.Map {
 			p.refuse(n.Pos, "%s", n.Mismatch("a map of "+strings.Join(names(keys), " and ")))
 			return

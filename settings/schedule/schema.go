@@ -65,7 +65,14 @@ func oneOrMore(s *Schema, most int) *Schema {
 func closed(above string, fields []field) *Schema {
 	s := &Schema{Type: "object", Properties: make(map[string]*Schema), Additional: false}
 	for _, f := range fields {
-		value := anyOf(f.schema, &Schema{Type: "null"})
+		var forms []*Schema
+		if f.schema != nil {
+			forms = append(forms, f.schema)
+		}
+		if f.keys != nil {
+			forms = append(forms, closed(above+f.name+".", f.keys))
+		}
+		value := anyOf(append(forms, &Schema{Type: "null"})...)
 		value.Description = about(above + f.name)
 		s.Properties[f.name] = value
 		if f.alias != "" {
