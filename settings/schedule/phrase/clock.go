@@ -1,45 +1,114 @@
 package phrase
 
-import "slices"
+import "fmt"
 
-// partOfDay parses "morning", "night" and "evening" as days. Times without am and pm are then in that half of the day.
+// A part is a part of the day. It says which half of the day the times in it are in that have neither am nor pm.
+type part int
+
+const (
+	anyPart part = iota
+	morning
+	afternoon
+	evening
+	night
+)
+
+func (d part) String() string {
+	return [...]string{"day", "morning", "afternoon", "evening", "night"}[d]
+}
+
+// partOf returns anyPart if a word is no part of the day.
+func partOf(w string) part {
+	switch w {
+	case "morning", "mornings":
+		return morning
+	case "afternoon", "afternoons":
+		return afternoon
+	case "evening", "evenings":
+		return evening
+	case "night", "nights", "nightly":
+		return night
+	}
+	return anyPart
+}
+
+// half returns the half of the day that an hour from 0 to 12 is in, 0 if it is an hour of 24. At 11 at night is 23:00,
+// at 2 at night is 2:00, and at 12 at night is 0:00. It returns false if the part of the day has no such hour.
+func (d part) half(hour int) (half byte, ok bool) {
+	switch {
+	case d == anyPart:
+		return 0, true
+	case hour == 0:
+		return 0, d == morning || d == night
+	case hour == 12 && d == afternoon:
+		return 'p', true
+	case hour == 12:
+		return 'a', d == night
+	case d == morning || d == night && hour < 6:
+		return 'a', true
+	}
+	return 'p', true
+}
+
+// excludes reports whether a time contradicts the part of the day, as 9am does in the evening. 12am and 12pm are in each.
+func (d part) excludes(c clock) bool {
+	switch d {
+	case morning:
+		return c.half == 'p' && c.hour < 12 || c.hour > 12
+	case afternoon, evening:
+		return c.half == 'a' && c.hour < 12
+	}
+	return false
+}
+
+// partOfDay parses "morning", "night" and "evening" as days. Times without am and pm are then in that part of the day.
 func (p *parser) partOfDay() (bool, error) {
-	halves := map[string]byte{"morning": 'a', "afternoon": 'p', "evening": 'p', "night": 0}
-	half, ok := halves[trimPlural(p.peek(0))]
-	if !ok {
+	d := partOf(p.peek(0))
+	if d == anyPart {
 		return false, nil
 	}
 	if p.meaning.unit == none {
 		p.meaning.unit, p.meaning.count = day, 1
 	}
-	p.half = half
+	p.meaning.part = d
 	p.at++
 	return true, nil
 }
 
-func trimPlural(w string) string {
-	if len(w) > 1 && w[len(w)-1] == 's' {
-		return w[:len(w)-1]
+// ofDay skips "in the morning", "at night" and the like behind a time, and returns the part of the day.
+func (p *parser) ofDay() part {
+	if p.peek(0) == "at" && p.peek(1) == "night" {
+		p.at += 2
+		return night
 	}
-	return w
+	d := partOf(p.peek(2))
+	if p.peek(0) != "in" || p.peek(1) != "the" || d == night {
+		return anyPart
+	}
+	if d != anyPart {
+		p.at += 3
+	}
+	return d
 }
 
-// ofDay skips "in the morning" and the like after a time, and returns the half of the day.
-func (p *parser) ofDay() byte {
-	halves := map[string]byte{"morning": 'a', "afternoon": 'p', "evening": 'p'}
-	if p.peek(0) == "in" && p.peek(1) == "the" && halves[p.peek(2)] != 0 {
-		half := halves[p.peek(2)]
-		p.at += 3
-		return half
-	}
-	return 0
+// noHour returns the error of a time that its part of the day does not have.
+func (p *parser) noHour(at int, d part) error {
+	w := p.words[at]
+	return fmt.Errorf("column %d: the %s has no %s; write a time with am or pm, noon or midnight", w.column, d, w.written)
 }
 
 // quarterAhead returns the minutes that "half past", "quarter past" and "quarter to" add to the hour behind them, 0 for
 // other words.
 func (p *parser) quarterAhead() int {
-	shifts := map[[2]string]int{{"half", "past"}: 30, {"quarter", "past"}: 15, {"quarter", "to"}: -15}
-	return shifts[[2]string{p.peek(0), p.peek(1)}]
+	switch p.peek(0) + " " + p.peek(1) {
+	case "half past":
+		return 30
+	case "quarter past":
+		return 15
+	case "quarter to":
+		return -15
+	}
+	return 0
 }
 
 // quarter skips such words, and returns the minutes.
@@ -53,12 +122,14 @@ func (p *parser) quarter() int {
 
 // partOfHour parses "half hour", "quarter of an hour" and "quarter" (of a year) after "every".
 func (p *parser) partOfHour() (bool, error) {
-	counts := map[string]int{"half": 30, "quarter": 15}
-	count := counts[p.peek(0)]
-	if count == 0 {
+	count := 15
+	switch p.peek(0) {
+	case "half":
+		count = 30
+	case "quarter":
+	default:
 		return false, nil
 	}
-	written := p.peek(0)
 	at := p.at
 	p.at++
 	p.take("of")
@@ -72,7 +143,7 @@ func (p *parser) partOfHour() (bool, error) {
 		return true, nil
 	}
 	p.at = at
-	if written != "quarter" || slices.Contains([]string{"past", "to"}, p.peek(1)) {
+	if count == 30 || p.quarterAhead() != 0 {
 		return false, nil
 	}
 	if p.meaning.unit != none {

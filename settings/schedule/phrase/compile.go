@@ -13,7 +13,10 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/sorting"
 )
 
-const minutesPerDay = 24 * 60
+const (
+	minutesPerDay = 24 * 60
+	dayLong       = 24 * time.Hour
+)
 
 // fires are the minute and hour fields of one cron expression.
 type fires struct{ minute, hour string }
@@ -21,6 +24,9 @@ type fires struct{ minute, hour string }
 // timing returns the timing that the clauses mean together.
 func (m *meaning) timing() (Timing, error) {
 	m.biweekly()
+	if err := m.counted(); err != nil {
+		return Timing{}, err
+	}
 	if err := m.leaveOut(); err != nil {
 		return Timing{}, err
 	}
@@ -65,14 +71,13 @@ func (m *meaning) bare() bool {
 	rest := *m
 	rest.unit, rest.count, rest.zone = none, 0, ""
 	noDays := rest.only == (cron.Days{}) && rest.weekdays|rest.dates|rest.months == 0
-	noTimes := rest.minutes == 0 && len(rest.times) == 0 && rest.hours == nil
+	noTimes := rest.minutes == 0 && len(rest.times) == 0 && rest.hours == nil && rest.part == anyPart
 	return noDays && noTimes && rest.startOf == none
 }
 
 // interval returns the period if no cron expression can express it.
 func (m *meaning) interval() (time.Duration, bool) {
 	n := time.Duration(m.count)
-	const day24 = 24 * time.Hour
 	switch {
 	case m.unit == second:
 		return n * time.Second, true
@@ -81,9 +86,9 @@ func (m *meaning) interval() (time.Duration, bool) {
 	case m.unit == hour && (m.count > 24 || 24%m.count != 0):
 		return n * time.Hour, true
 	case m.unit == day && m.count > 15:
-		return n * day24, true
+		return n * dayLong, true
 	case m.unit == week && m.count > 1:
-		return n * 7 * day24, true
+		return n * 7 * dayLong, true
 	}
 	return 0, false
 }
@@ -145,6 +150,8 @@ func (m *meaning) day() ([]fires, error) {
 	switch {
 	case (byMinute || byHour) && len(m.times) > 0:
 		return nil, fmt.Errorf("every %s and a time of day do not go together; say between which times", m.unit)
+	case m.part != anyPart && m.hours == nil && len(m.times) == 0 && (byMinute || byHour || m.part != night):
+		return nil, fmt.Errorf("the %s does not say at what time; name the time, or between which times", m.part)
 	case byMinute && m.minutes != 0:
 		return nil, errors.New("a period in minutes and a minute of the hour do not go together")
 	case len(m.times) > 0 && m.hours != nil:

@@ -24,6 +24,9 @@ func Dated(text string, now time.Time) string {
 			out = out[:i-1]
 		}
 		out = append(out, now.AddDate(0, 0, days).Format("on 2 January 2006"))
+		if words[i].low == "tonight" {
+			out = append(out, "at night")
+		}
 		for _, w := range words[i+n:] {
 			out = append(out, w.written)
 		}
@@ -42,7 +45,7 @@ func fromToday(words []word, now time.Time) (days, n int) {
 		return words[i].low
 	}
 	switch {
-	case low(0) == "today":
+	case low(0) == "today", low(0) == "tonight":
 		return 0, 1
 	case low(0) == "tomorrow":
 		return 1, 1

@@ -2,6 +2,7 @@ package phrase
 
 import (
 	"fmt"
+	"math/bits"
 	"slices"
 	"time"
 
@@ -103,24 +104,42 @@ func (p *parser) counted() (bool, error) {
 		p.at = begin
 		return false, nil
 	}
-	switch whole := map[unit]int{hour: 60, day: 24}[u]; {
-	case n == 1:
+	if n == 1 {
 		return true, p.period(1)
-	case n == 0 || whole == 0 || whole%n != 0:
-		w := p.words[begin]
-		return true, fmt.Errorf("column %d: %q: %d times a %s does not say when; name the times",
-			w.column, w.written, n, u)
-	case u == hour:
-		for i := range n {
-			p.meaning.minutes |= 1 << (i * whole / n)
-		}
-	default:
-		for i := range n {
-			p.meaning.times = append(p.meaning.times, i*minutesPerDay/n)
-		}
 	}
+	w := p.words[begin]
+	if n == 0 || u != hour && u != day {
+		return true, fmt.Errorf("column %d: %d times a %s do not say when; name the times", w.column, n, u)
+	}
+	if p.meaning.often != 0 {
+		p.at = begin
+		return true, p.second("count")
+	}
+	p.meaning.often, p.meaning.oftenIn = n, u
 	p.at++
 	return true, nil
+}
+
+// counted puts the times of "twice a day" in: those of the phrase, or parts of equal length.
+func (m *meaning) counted() error {
+	whole, named := 24, len(m.times)
+	if m.oftenIn == hour {
+		whole, named = 60, bits.OnesCount64(m.minutes)
+	}
+	switch {
+	case m.often == 0 || named == m.often:
+		return nil
+	case named > 0 || whole%m.often != 0:
+		return fmt.Errorf("%d runs per %s do not say when; name all %[1]d", m.often, m.oftenIn)
+	}
+	for i := range m.often {
+		if m.oftenIn == hour {
+			m.minutes |= 1 << (i * whole / m.often)
+		} else {
+			m.times = append(m.times, i*minutesPerDay/m.often)
+		}
+	}
+	return nil
 }
 
 // except parses the weekdays or months that the phrase leaves out.
@@ -282,9 +301,7 @@ func (p *parser) delay() (time.Duration, bool) {
 func (p *parser) lengthAt(at int) (length time.Duration, next int) {
 	p.at = at
 	defer func() { p.at = 0 }()
-	size := map[unit]time.Duration{
-		second: time.Second, minute: time.Minute, hour: time.Hour, day: 24 * time.Hour, week: 7 * 24 * time.Hour,
-	}
+	size := [year + 1]time.Duration{second: time.Second, minute: time.Minute, hour: time.Hour, day: dayLong, week: 7 * dayLong}
 	half := p.take("half")
 	n, isNumber := numberOf(p.peek(0))
 	if p.take("a", "an") {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
@@ -15,7 +16,6 @@ type parser struct {
 	at      int
 	bare    bool // the last time of day was a number alone
 	isTrial bool // what is not understood is an unknownWord
-	half    byte // of the day: 'a' or 'p' for times without am and pm, 0 if the phrase does not say
 	meaning meaning
 }
 
@@ -80,6 +80,9 @@ func (p *parser) clause() error {
 	case p.peek(0) == "from" && units[p.peek(1)] != none:
 		p.at++
 		return p.starting()
+	case p.peek(0) == "at" && partOf(p.peek(1)) == night:
+		p.meaning.part = p.ofDay()
+		return nil
 	case p.take("at"):
 		if units[p.peek(0)] == none && p.peek(0) != "the" {
 			return p.times()
@@ -216,7 +219,7 @@ func (p *parser) zone() error {
 	}
 	p.meaning.zone = p.words[p.at].written
 	if w := p.peek(0); w == "utc" || w == "gmt" {
-		p.meaning.zone = map[string]string{"utc": "UTC", "gmt": "GMT"}[w]
+		p.meaning.zone = strings.ToUpper(w)
 	}
 	p.at++
 	return nil
@@ -227,6 +230,7 @@ func (p *parser) adverb() error {
 	if p.meaning.unit != none {
 		return fmt.Errorf("%q is a second period; the first is every %s", w.written, p.meaning.unit)
 	}
+	p.meaning.part = partOf(w.low)
 	p.meaning.unit, p.meaning.count = adverbs[w.low], max(1, adverbCounts[w.low])
 	p.at++
 	return nil
@@ -404,9 +408,6 @@ func (p *parser) time() (int, error) {
 	}
 	at := p.at
 	p.at++
-	if c.half == 0 && c.hour <= 12 {
-		c.half = p.half
-	}
 	p.bare = false
 	switch {
 	case c.half != 0:
@@ -420,10 +421,19 @@ func (p *parser) time() (int, error) {
 		c.half = 'a'
 	default:
 		p.take("o'clock")
-		if half := p.ofDay(); half != 0 {
-			c.half = half
+		d := p.ofDay()
+		if d == anyPart {
+			d = p.meaning.part
+		}
+		if c.hour <= 12 {
+			if c.half, ok = d.half(c.hour); !ok {
+				return 0, p.noHour(at, d)
+			}
 		}
 		p.bare = c.bare && c.half == 0
+	}
+	if p.meaning.part.excludes(c) {
+		return 0, p.noHour(at, p.meaning.part)
 	}
 	if minutes, ok := c.minutes(); ok {
 		return (minutes + shift + minutesPerDay) % minutesPerDay, nil
@@ -435,13 +445,18 @@ func (p *parser) time() (int, error) {
 // starting parses where the steps of a period begin.
 func (p *parser) starting() error {
 	u := units[p.peek(0)]
-	limits := map[unit][2]int{minute: {0, 59}, hour: {0, 23}, day: {1, 31}}
-	limit, ok := limits[u]
-	if !ok {
+	least, most := 0, 59
+	switch u {
+	case minute:
+	case hour:
+		most = 23
+	case day:
+		least, most = 1, 31
+	default:
 		return p.unknown()
 	}
 	p.at++
-	n, ok := p.numeral(limit[0], limit[1])()
+	n, ok := p.numeral(least, most)()
 	if !ok {
 		return p.unknown()
 	}

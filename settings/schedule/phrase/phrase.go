@@ -9,12 +9,12 @@
 //	days     every monday, on mon and fri, monday to friday, every weekday, on weekends
 //	dates    on the 1st and 15th, first of the month, on day 2, from the 25th to the last
 //	months   in january, from march to may
-//	times    at 9am, at 18:00 and 20:30, at five pm, at noon, at midnight
+//	times    at 9am, at 18:00 and 20:30, at five pm, at noon, at midnight, every evening at 8, every night at 11
 //	minutes  at minute 11, on minute 10 and 30, on the hour, on the minute
 //	hours    between 8am and 6pm, 8am to 5pm
 //	start    starting at minute 1, starting at hour 8, starting at day 3
 //	zone     in Europe/London, UTC
-//	counts   twice a day, 4 times an hour, once a week
+//	counts   twice a day, twice a day at 8am and 8pm, 4 times an hour, once a week
 //	weeks    last friday of the month, first and third monday, last day of the month, every other tuesday
 //	except   every day except sunday, every month but august
 //	once     on 3 January 2027 at 14:00, 2027-01-03 at noon, in 2 hours
@@ -110,6 +110,9 @@ type meaning struct {
 	hours    *span
 	start    int  // first value of startOf in steps of the period
 	startOf  unit // none if the phrase has no start
+	often    int  // runs in an hour or day, 0 if the phrase does not say
+	oftenIn  unit // hour or day
+	part     part // anyPart if the phrase has none
 	zone     string
 	only     cron.Days // the days that the phrase keeps
 

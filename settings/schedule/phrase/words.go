@@ -62,7 +62,7 @@ func appendPart(words []word, part string, column int) []word {
 	case strings.Contains(part, "-") && len(part) > 1:
 		for j, side := range strings.Split(part, "-") {
 			if j > 0 {
-				words = append(words, word{part, "-", column})
+				words = append(words, word{"-", "-", column})
 			}
 			words = appendWord(words, side, column)
 		}
@@ -77,8 +77,11 @@ func appendWord(words []word, part string, column int) []word {
 	if m := numberWithUnit.FindStringSubmatch(low); m != nil && units[m[2]] != none && !strings.HasSuffix(part, "M") {
 		return append(words, word{part, m[1], column}, word{part, m[2], column})
 	}
-	if part == "" {
+	switch low {
+	case "":
 		return words
+	case "fortnight":
+		return append(words, word{part, "2", column}, word{part, "weeks", column})
 	}
 	return append(words, word{part, low, column})
 }
@@ -112,7 +115,7 @@ var ordinals = []string{
 // vocabulary returns the long words of phrases, for suggestions.
 func vocabulary() []string {
 	words := []string{"every", "between", "starting", "weekday", "weekdays", "weekend", "noon", "midnight"}
-	words = append(words, "except", "twice", "tomorrow", "today")
+	words = append(words, "except", "twice", "tomorrow", "today", "tonight", "fortnight")
 	words = append(words, ordinals[1:]...)
 	for _, known := range []map[string]unit{units, adverbs} {
 		for w := range known {
@@ -285,11 +288,18 @@ func corrected(words []word, at int) string {
 
 // written returns the words as a phrase.
 func written(words []word) string {
-	all := make([]string, len(words))
+	var text strings.Builder
 	for i, w := range words {
-		all[i] = w.written
+		joins := i > 0 && w.column == words[i-1].column // 15m, mon-fri
+		if joins && w.written == words[i-1].written {
+			continue
+		}
+		if i > 0 && !joins && w.low != "," {
+			text.WriteByte(' ')
+		}
+		text.WriteString(w.written)
 	}
-	return strings.ReplaceAll(strings.Join(all, " "), " ,", ",")
+	return text.String()
 }
 
 // nearest returns the shape that has most of the words.
