@@ -257,7 +257,7 @@ func FuzzParse(f *testing.F) {
 	for _, c := range file.Cases {
 		f.Add(c.Phrase)
 	}
-	for _, s := range []string{"every 15 minutes between 8:30am and 6:20pm", "monday to the last", "every sat-mon,wed at 5 o'clock or 11 pm UTC", "on the 1st to 31st in jan"} {
+	for _, s := range []string{"every 15 minutes between 8:30am and 6:20pm", "monday to the last", "every sat-mon,wed at 5 o'clock or 11 pm UTC", "on the 1st to 31st in jan", "in 2 hours", "every night between 10 and 4", "twice a day at 8 and 20:00"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -265,7 +265,13 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if (len(got.Cron) == 0) == (got.Interval == 0) {
+		timings := 0
+		for _, has := range []bool{len(got.Cron) > 0, got.Interval > 0, got.After > 0} {
+			if has {
+				timings++
+			}
+		}
+		if timings != 1 {
 			t.Fatalf("%q: %+v", text, got)
 		}
 		for _, c := range got.Cron {
