@@ -2,6 +2,7 @@ package dispatch_test
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -170,7 +171,7 @@ func TestABatchSurvivesItsMaster(t *testing.T) {
 			end(m1)
 			m2 := s.whole("m2", nil)
 			time.Sleep(70 * time.Second)
-			if j := s.record(spec.JID); j.Status != job.Complete || j.ReturnCount != 6 || j.Owner != "m2" {
+			if j := s.record(spec.JID); j.Status != job.Complete || j.ReturnCount != 6 || !strings.HasPrefix(j.Owner, "m2/") {
 				t.Errorf("%+v", j)
 			}
 			m2.stop()
@@ -297,7 +298,7 @@ func TestAPatientJobEndsAsSoonAsAllHaveReturned(t *testing.T) {
 		p := s.peel("later", pong)
 		p.appears()
 		time.Sleep(time.Second)
-		if j := s.record(spec.JID); j.Status != job.Complete || j.Owner != "m2" || len(p.requests()) != 1 {
+		if j := s.record(spec.JID); j.Status != job.Complete || j.Owner != "m2/1" || len(p.requests()) != 1 {
 			t.Errorf("%+v", j)
 		}
 	})

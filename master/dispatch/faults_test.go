@@ -512,7 +512,7 @@ func TestAMasterThatTakesOverSendsAgainToTargetsThatHaveNotReturned(t *testing.T
 				}
 				time.Sleep(4 * time.Minute)
 				mu.Lock()
-				if j := s.record(spec.JID); j.Owner != "m2" || j.Status != job.Running || ran["quick"] != 1 || ran["slow"] != 1 {
+				if j := s.record(spec.JID); j.Owner != "m2/1" || j.Status != job.Running || ran["quick"] != 1 || ran["slow"] != 1 {
 					t.Errorf("owner %s, %s, ran %v", j.Owner, j.Status, ran)
 				}
 				mu.Unlock()

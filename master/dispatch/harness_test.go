@@ -37,6 +37,7 @@ type system struct {
 	room  int64             // bytes of messages that may wait on masters that are started; 0: as many as usual
 	wide  bool              // masters that are started take the bus for a cluster
 	peels map[target.PeelID]*peel
+	runs  map[string]int // of masters that have a scanner, by name
 }
 
 func bubble(t *testing.T, f func(t *testing.T, s *system)) {
@@ -47,7 +48,7 @@ func bubble(t *testing.T, f func(t *testing.T, s *system)) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f(t, &system{t: t, bus: b, js: js, store: store, alice: b.Conn(t, grants.RoleOperator, "alice")})
+		f(t, &system{t: t, bus: b, js: js, store: store, alice: b.Conn(t, grants.RoleOperator, "alice"), runs: map[string]int{}})
 	})
 }
 

@@ -167,6 +167,27 @@ func TestWhileNobodyCanJudgeNothingIsSentLate(t *testing.T) {
 	}
 }
 
+// TestATakeOverThatFailsIsRepeated has a master take over a claim that was made while it ran, and be unable to judge it for
+// longer than four of its scans.
+func TestATakeOverThatFailsIsRepeated(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		var d decision
+		s.whole("m2", nil, d.allows)
+		time.Sleep(time.Minute)
+		spec, _, _ := takenOver(dispatch.Steps[1])(t, s, &d)
+		d.set(errors.New("the bucket does not answer"))
+		time.Sleep(4 * time.Minute)
+		if n := s.sent("late"); n != 0 {
+			t.Errorf("it has %d requests before its user could be judged", n)
+		}
+		d.set(nil)
+		time.Sleep(time.Minute)
+		if j := s.record(spec.JID); j.Status != job.Complete || j.ReclaimCount != 1 || s.sent("late") != 1 {
+			t.Errorf("%s %+v, taken over %d times, %d requests", j.Status, j.Metadata, j.ReclaimCount, s.sent("late"))
+		}
+	})
+}
+
 // TestATargetThatLeftTheLimitsIsGivenUpAlone narrows what the user may select while a batch runs.
 func TestATargetThatLeftTheLimitsIsGivenUpAlone(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {

@@ -105,7 +105,7 @@ func TestAHostThatJoinsUnderTheNameOfARevokedPeelGetsNoEarlierJob(t *testing.T) 
 			m1.kill()
 			s.whole("m2", nil, s.register)
 			time.Sleep(5 * time.Minute)
-			if j := s.record(spec.JID); j.Status != job.Timeout || j.Owner != "m2" || len(gone.requests()) != 0 {
+			if j := s.record(spec.JID); j.Status != job.Timeout || j.Owner != "m2/1" || len(gone.requests()) != 0 {
 				t.Errorf("%s of %s, %d requests", j.Status, j.Owner, len(gone.requests()))
 			}
 		})

@@ -32,7 +32,6 @@ type Scanner struct {
 	misses map[string]int // scans in a row that found no heartbeat, by owner
 	ahead  time.Duration  // of this master's clock to the bus's, by the last heartbeat
 
-	started   time.Time
 	reclaimed atomic.Uint64
 }
 
@@ -47,7 +46,6 @@ func NewScanner(d *Dispatcher, beats *bus.Heartbeat) *Scanner {
 // Run renews the heartbeat and scans until ctx ends, and then returns nil. Call [bus.Heartbeat.Enter] first. An error
 // means that it could not begin, or that another run has the name now.
 func (s *Scanner) Run(ctx context.Context) error {
-	s.started = time.Now()
 	releases := make(chan struct{}, 1)
 	sub, err := s.d.o.Conn.Subscribe(released, func(*nats.Msg) {
 		select {
@@ -182,11 +180,11 @@ func (s *Scanner) reclaim(ctx context.Context, listed *job.Job) error {
 		return s.d.conclude(ctx, j)
 	case j.Owner != listed.Owner && j.Owner != "":
 		return nil // another master has taken it over
-	case j.Owner == s.d.o.Owner && (s.d.find(j.JID) != nil || s.mayBeRepeated(j)):
+	case j.Owner == s.d.o.Owner && (s.d.find(j.JID) != nil || mayBeRepeated(j)):
 		return nil
 	}
 	from := j.Owner
-	if from != "" {
+	if from != "" && from != s.d.o.Owner { // else nobody died: it was released, or could not be continued yet
 		if j.ReclaimCount >= MaxReclaims {
 			return s.fail(ctx, j)
 		}
@@ -235,10 +233,11 @@ func (s *Scanner) setDeadline(j *job.Job, now time.Time) {
 	j.Updated = now
 }
 
-// mayBeRepeated reports whether a job is a claim that this run of the master could not dispatch, so that its caller got
-// an error. The caller may repeat the request until the deadline; meanwhile no master dispatches the claim.
-func (s *Scanner) mayBeRepeated(j *job.Job) bool {
-	return j.Status == job.Claimed && j.Cancel == nil && !j.Created.Before(s.started) && time.Now().Before(j.Deadline)
+// mayBeRepeated reports whether a job of this run of the master is a claim that the run made and could not dispatch. The
+// caller got an error and may repeat the request until the deadline; meanwhile no master dispatches the claim. A claim
+// that was taken over has an epoch, and no caller.
+func mayBeRepeated(j *job.Job) bool {
+	return j.Status == job.Claimed && j.Cancel == nil && j.Epoch == 0 && time.Now().Before(j.Deadline)
 }
 
 // fail ends a job whose owners keep dying, with the returns that are stored. A claim under the ID of an ended job is

@@ -41,7 +41,9 @@ func (s *system) whole(name string, at func(step string, kill func()), change ..
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	o := dispatch.Options{Conn: nc, Store: store, Owner: name}
+	run := s.runs[name]
+	s.runs[name]++
+	o := dispatch.Options{Conn: nc, Store: store, Owner: bus.HeartbeatOwner(name, fmt.Sprint(run+1))}
 	for _, c := range change {
 		c(&o)
 	}
@@ -49,7 +51,7 @@ func (s *system) whole(name string, at func(step string, kill func()), change ..
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	beats := bus.NewHeartbeat(js, name, "", slog.New(slog.DiscardHandler))
+	beats := bus.NewHeartbeat(js, o.Owner, bus.HeartbeatOwner(name, fmt.Sprint(run)), slog.New(slog.DiscardHandler))
 	scanner := dispatch.NewScanner(d, beats)
 	if err := beats.Enter(s.t.Context()); err != nil {
 		s.t.Fatal(err)
