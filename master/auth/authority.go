@@ -172,14 +172,16 @@ func (a *Authority) push(ctx context.Context) error {
 	if !a.dirty {
 		return nil
 	}
+	if a.o.Rotated != nil { // before the record, so that it is called again if it fails
+		if err := a.o.Rotated(); err != nil {
+			return fmt.Errorf("cannot replace the credentials on this host: %w", err)
+		}
+	}
 	if err := a.o.Keys.Pushed(rotation); err != nil {
 		return fmt.Errorf("cannot record that the bus has the keys: %w", err)
 	}
 	a.dirty = false
-	if a.o.Rotated == nil {
-		return nil
-	}
-	return a.o.Rotated()
+	return nil
 }
 
 // ends returns the keys that were revoked, by role.

@@ -230,6 +230,36 @@ func TestAChangeOfKeysThatNobodyWasToldOfIsMadeUpForAtTheNextStart(t *testing.T)
 	})
 }
 
+// The credential on the host of a master is replaced although its disk was full when servers got the new keys.
+func TestCredentialsOfTheHostAreReplacedOnceTheyCanBe(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		calls, updates := 0, 0
+		a, err := auth.NewAuthority(t.Context(), auth.AuthorityOptions{
+			Keys: b.Keys, JetStream: b.JetStream(t),
+			Update: func(context.Context, string) error { updates++; return nil },
+			Rotated: func() error {
+				if calls++; calls < 3 {
+					return errors.New("the disk is full")
+				}
+				return nil
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx := t.Context()
+		go func() { _ = a.Run(ctx) }()
+		time.Sleep(time.Second)
+		if _, err := a.RotateKeys(ctx); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Minute)
+		if calls != 3 || updates != len(grants.Roles()) || b.Keys.Dirty() {
+			t.Errorf("called %d times, %d accounts updated, dirty: %v", calls, updates, b.Keys.Dirty())
+		}
+	})
+}
+
 // makeSite makes a credential as zester auth issue does, and returns it with its public key.
 func makeSite(t *testing.T, k *keystore.Keys, name string) (creds []byte, public string) {
 	t.Helper()
