@@ -65,8 +65,8 @@ type Options struct {
 	Simulated bool
 	Clock     func() scheduler.Instant             // of the schedule and its reports; nil: the clocks of this host
 	Boot      func() (id string, up time.Duration) // see [scheduler.Boot]; nil: not known
-	// Replace: a value asks Run to return [ErrReplaced] when nothing runs; nil: nobody does. It is the version of the
-	// program that is to start, as far as that is known.
+	// Replace: a value asks Run to return [ErrReplaced] when nothing runs; nil: nobody does. It is the path of the
+	// program that is to start, which prints its version if it is called with --version.
 	Replace <-chan string
 	Log     *slog.Logger // nil: silent
 }

@@ -3,7 +3,9 @@ package peel
 import (
 	"context"
 	"errors"
+	"os/exec"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -17,6 +19,9 @@ const (
 	replaceAgain    = 600                    // looks until they hear it again
 	replaceHold     = time.Hour              // then entries that are due wait, so that such a moment comes
 	replaceGiveUp   = 24 * time.Hour         // then the peel goes on as before
+
+	versionTimeout = 10 * time.Second // for a program to print its version
+	maxVersion     = 64               // bytes of it
 )
 
 // awaitReplace ends the run by leave, at a moment at which nothing runs, after each value of Options.Replace.
@@ -25,14 +30,15 @@ func (p *Peel) awaitReplace(ctx context.Context, leave context.CancelCauseFunc) 
 		select {
 		case <-ctx.Done():
 			return
-		case next := <-p.o.Replace:
-			p.log.Info("another program is installed: the peel starts it when no command runs", "version", next)
-			p.untilIdle(ctx, next, leave)
+		case path := <-p.o.Replace:
+			p.log.Info("another program is installed: the peel starts it when no command runs",
+				"version", versionOf(ctx, path))
+			p.untilIdle(ctx, path, leave)
 		}
 	}
 }
 
-func (p *Peel) untilIdle(ctx context.Context, next string, leave context.CancelCauseFunc) {
+func (p *Peel) untilIdle(ctx context.Context, path string, leave context.CancelCauseFunc) {
 	tick := time.NewTicker(replaceInterval)
 	defer tick.Stop()
 
@@ -49,7 +55,7 @@ func (p *Peel) untilIdle(ctx context.Context, next string, leave context.CancelC
 			return
 		}
 		if looks%replaceAgain == replaceTell {
-			p.tellUpgrade(ctx, next+" waits for "+waitsFor(running))
+			p.tellUpgrade(ctx, versionOf(ctx, path)+" waits for "+waitsFor(running))
 		}
 		if time.Since(began) >= replaceGiveUp {
 			p.log.Error("the new program was not started, as commands have run for a day: the entries that wait start")
@@ -64,6 +70,18 @@ func (p *Peel) untilIdle(ctx context.Context, next string, leave context.CancelC
 		case <-tick.C:
 		}
 	}
+}
+
+// versionOf returns the version of the program at path, empty if it does not say one.
+func versionOf(ctx context.Context, path string) string {
+	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
+	defer cancel()
+	out, _ := exec.CommandContext(ctx, path, "--version").Output() // an error says nothing about the rest of it
+	version, _, _ := strings.Cut(string(out), "\n")
+	if len(version) > maxVersion {
+		return ""
+	}
+	return version
 }
 
 // waitsFor returns what an upgrade waits for, in words.

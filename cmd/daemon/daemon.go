@@ -70,8 +70,8 @@ type Daemon struct {
 	Flaws error
 	// Run runs the daemon until ctx ends. It calls ready once, when the daemon does its work.
 	Run func(ctx context.Context, ready func()) error
-	// Replace, if not nil, gets the version of the program that is now at the path of this one on SIGUSR1, empty if it
-	// does not say one: Run then returns ErrReplace at a moment at which that interrupts nothing.
+	// Replace, if not nil, gets the path of this program on SIGUSR1, where another one is now: Run then returns
+	// ErrReplace at a moment at which that interrupts nothing.
 	Replace chan<- string
 }
 
@@ -167,7 +167,7 @@ func (p *program) run(d Daemon, hups, replaces <-chan os.Signal, log *slog.Logge
 		case <-hups:
 			p.reload(log)
 		case <-replaces:
-			askToReplace(ctx, d, path, log)
+			askToReplace(d, path, log)
 		case err := <-done:
 			if errors.Is(err, ErrReplace) {
 				err = becomeNext(path, log)

@@ -1,16 +1,13 @@
 package daemon
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"strings"
 	"syscall"
-	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
 	"golang.org/x/sys/unix"
@@ -30,31 +27,13 @@ func ownPath(log *slog.Logger) string {
 	return path
 }
 
-// versionTimeout is how long a program may take to print its version, and maxVersion how long that may be, in bytes.
-const (
-	versionTimeout = 10 * time.Second
-	maxVersion     = 64
-)
-
-// versionOf returns the version of the program at path, empty if it does not say one.
-func versionOf(ctx context.Context, path string) string {
-	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
-	defer cancel()
-	out, _ := exec.CommandContext(ctx, path, "--version").Output() // an error says nothing about the rest of it
-	version, _, _ := strings.Cut(string(out), "\n")
-	if len(version) > maxVersion {
-		return ""
-	}
-	return version
-}
-
-func askToReplace(ctx context.Context, d Daemon, path string, log *slog.Logger) {
+func askToReplace(d Daemon, path string, log *slog.Logger) {
 	if d.Replace == nil {
 		log.Warn("SIGUSR1 is for peels: restart this program to start another one")
 		return
 	}
 	select {
-	case d.Replace <- versionOf(ctx, path):
+	case d.Replace <- path:
 	default: // it waits for such a moment already
 	}
 }
