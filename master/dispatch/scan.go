@@ -233,9 +233,9 @@ func (s *Scanner) setDeadline(j *job.Job, now time.Time) {
 	j.Updated = now
 }
 
-// mayBeRepeated reports whether a job of this run of the master is a claim that the run made and could not dispatch. The
-// caller got an error and may repeat the request until the deadline; meanwhile no master dispatches the claim. A claim
-// that was taken over has an epoch, and no caller.
+// mayBeRepeated reports whether a job of this run of the master is a claim that the run made and could not dispatch.
+// The caller got an error and may repeat the request until the deadline; meanwhile no master dispatches the claim. A
+// claim that was taken over has an epoch, and no caller.
 func mayBeRepeated(j *job.Job) bool {
 	return j.Status == job.Claimed && j.Cancel == nil && j.Epoch == 0 && time.Now().Before(j.Deadline)
 }
