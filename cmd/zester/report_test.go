@@ -57,7 +57,7 @@ func TestPrintedReturnsAreNotKeptInMemory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it measures memory")
 	}
-	const targets, most = 1000, 4 << 20
+	const targets, most = 200, 1 << 20
 	id := func(i int) target.PeelID { return target.PeelID(fmt.Sprintf("peel-%05d", i)) }
 	rows := func() iter.Seq2[job.Row, error] {
 		return func(yield func(job.Row, error) bool) {

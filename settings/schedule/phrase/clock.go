@@ -50,7 +50,7 @@ func (d part) half(hour int) (half byte, ok bool) {
 	return 'p', true
 }
 
-// excludes reports whether a time contradicts the part of the day, as 9am does in the evening. 12am and 12pm are in each.
+// excludes reports whether a time contradicts the part of the day, as 9am does in the evening. 12am and 12pm do in none.
 func (d part) excludes(c clock) bool {
 	switch d {
 	case morning:
@@ -94,7 +94,10 @@ func (p *parser) ofDay() part {
 // noHour returns the error of a time that its part of the day does not have.
 func (p *parser) noHour(at int, d part) error {
 	w := p.words[at]
-	return fmt.Errorf("column %d: the %s has no %s; write a time with am or pm, noon or midnight", w.column, d, w.written)
+	return fmt.Errorf(
+		"column %d: the %s has no %s; write a time with am or pm, noon or midnight",
+		w.column, d, w.written,
+	)
 }
 
 // quarterAhead returns the minutes that "half past", "quarter past" and "quarter to" add to the hour behind them, 0 for

@@ -301,7 +301,9 @@ func (p *parser) delay() (time.Duration, bool) {
 func (p *parser) lengthAt(at int) (length time.Duration, next int) {
 	p.at = at
 	defer func() { p.at = 0 }()
-	size := [year + 1]time.Duration{second: time.Second, minute: time.Minute, hour: time.Hour, day: dayLong, week: 7 * dayLong}
+	size := [year + 1]time.Duration{
+		second: time.Second, minute: time.Minute, hour: time.Hour, day: dayLong, week: 7 * dayLong,
+	}
 	half := p.take("half")
 	n, isNumber := numberOf(p.peek(0))
 	if p.take("a", "an") {
