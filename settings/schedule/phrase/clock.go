@@ -50,7 +50,7 @@ func (d part) half(hour int) (half byte, ok bool) {
 	return 'p', true
 }
 
-// excludes reports whether a time contradicts the part of the day, as 9am does in the evening. 12am and 12pm do in none.
+// excludes reports whether a time contradicts the part of the day, as 9am does in the evening. 12am and 12pm never do.
 func (d part) excludes(c clock) bool {
 	switch d {
 	case morning:
