@@ -181,27 +181,29 @@ func TestARevocationThatTheServerMissedIsMadeUpFor(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		bob := enlist(t, b, a, credential.UserRequest{Name: "bob", Role: grants.RoleOperator})
-		_, lost, err := join(t, b, "bob", bob)
-		if err != nil {
-			t.Fatal(err)
-		}
-		fails = true
-		if _, err := a.Users.Revoke(t.Context(), "bob", "ann"); err == nil || !strings.Contains(err.Error(), "no answer") {
-			t.Errorf("revoked without a word to the server: %v", err)
-		}
-		if err := users(t, b).Allow(t.Context(), grants.Caller{User: "bob"}, access.On{Function: "test.ping"}, nil); !errors.Is(err, grants.ErrNotAllowed) {
-			t.Errorf("he may dispatch: %v", err)
-		}
-		fails = false
-		if _, err := a.Users.Revoke(t.Context(), "bob", "ann"); err != nil {
-			t.Fatal(err)
-		}
-		synctest.Wait()
-		select {
-		case <-lost:
-		default:
-			t.Error("the connection goes on")
+		for _, name := range []string{"bob", "eve"} { // of eve the server has the account of her role already
+			creds := enlist(t, b, a, credential.UserRequest{Name: name, Role: grants.RoleOperator})
+			_, lost, err := join(t, b, name, creds)
+			if err != nil {
+				t.Fatal(err)
+			}
+			fails = true
+			if _, err := a.Users.Revoke(t.Context(), name, "ann"); err == nil || !strings.Contains(err.Error(), "no answer") {
+				t.Errorf("%s is revoked without a word to the server: %v", name, err)
+			}
+			if err := users(t, b).Allow(t.Context(), grants.Caller{User: name}, access.On{Function: "test.ping"}, nil); !errors.Is(err, grants.ErrNotAllowed) {
+				t.Errorf("%s may dispatch: %v", name, err)
+			}
+			fails = false
+			if _, err := a.Users.Revoke(t.Context(), name, "ann"); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			select {
+			case <-lost:
+			default:
+				t.Errorf("the connection of %s goes on", name)
+			}
 		}
 	})
 }

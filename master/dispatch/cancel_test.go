@@ -171,6 +171,25 @@ func TestACancelStopsWhatAJobThatTimedOutHasLeftRunning(t *testing.T) {
 	})
 }
 
+// Of a job that stopped after too many failures no peel has a request that could be canceled.
+func TestACancelOfABatchThatStoppedSaysThatItHasEnded(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		m, _ := s.master("m1")
+		s.peel("a", func(p *peel, r wire.Request) { p.deliver(r, wire.Result{Error: "exit 1"}) })
+		spec := ask(func(j *job.Spec) { j.Batch = &job.Batch{Size: 1, MaxFailures: 1} }, "a", "b")
+		if _, err := m.Submit(t.Context(), spec, "alice"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		if j := s.record(spec.JID); j.Status != job.Partial || j.Published != 1 {
+			t.Fatalf("%+v", j)
+		}
+		if _, err := m.Cancel(t.Context(), spec.JID, "bob", ""); !errors.Is(err, dispatch.ErrEnded) {
+			t.Errorf("canceled: %v", err)
+		}
+	})
+}
+
 // Every peel receives the cancels of all jobs.
 func TestACancelTellsPeelsTheJobIDAlone(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {

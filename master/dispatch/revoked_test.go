@@ -73,6 +73,22 @@ func TestAHostThatJoinsUnderTheNameOfARevokedPeelGetsNoEarlierJob(t *testing.T) 
 			}
 		})
 	})
+	t.Run("by a clock behind", func(t *testing.T) { // the time of the revocation is before that of the job
+		bubble(t, func(t *testing.T, s *system) {
+			s.master("m1", s.register)
+			s.rejoins("gone")
+			time.Sleep(30 * time.Second)
+			spec := ask(func(j *job.Spec) { j.Timeout, j.WhenOnline = 20*time.Second, time.Hour }, "gone")
+			s.dispatch(spec)
+			time.Sleep(5 * time.Minute)
+			gone := s.peel("gone", pong)
+			gone.appears()
+			time.Sleep(10 * time.Second)
+			if j := s.record(spec.JID); j.Status != job.Timeout || len(gone.requests()) != 0 {
+				t.Errorf("%s, %d requests", j.Status, len(gone.requests()))
+			}
+		})
+	})
 	t.Run("batch", func(t *testing.T) {
 		bubble(t, func(t *testing.T, s *system) {
 			s.master("m1", s.register)

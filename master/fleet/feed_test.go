@@ -394,5 +394,11 @@ func TestAPeelWhoseFactsChangeAllTheTimeWakesWatchersNowAndThen(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		<-watch // the last change of the busy peel is not lost
+		time.Sleep(time.Hour)
+		select {
+		case <-watch:
+			t.Error("woken after that")
+		default:
+		}
 	})
 }

@@ -611,6 +611,26 @@ func TestAUserHasSoManyOpenActionsAndNoMore(t *testing.T) {
 	})
 }
 
+// An action of a newer version may be open.
+func TestAnOpenActionThatCannotBeReadTakesRoom(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bench) {
+		ann := b.operator("ann")
+		var last api.HoldID
+		for i := range api.HoldMaxOpenUser {
+			last = ann.add(b.numbered(i)).ID
+		}
+		kv, err := b.js.KeyValue(t.Context(), "held")
+		if err == nil {
+			_, err = kv.Put(t.Context(), "action."+string(last), []byte("newer"))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = ask[api.HoldAction](ann, "add", b.reboot())
+		refused(t, err, api.CodeConflict, "50 actions of ann wait for a person, and no more may")
+	})
+}
+
 func TestThereAreSoManyOpenActionsAndNoMore(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
 		kv, err := b.js.KeyValue(t.Context(), "held")

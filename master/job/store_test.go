@@ -2,6 +2,7 @@ package job_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -179,11 +180,23 @@ func TestTargetsWithoutARecordAreRemoved(t *testing.T) {
 		if err == nil {
 			err = stream.Purge(t.Context(), jetstream.WithPurgeSubject("$KV.active."+string(gone.JID)))
 		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		purges, err := js.Conn().SubscribeSync("$JS.API.STREAM.PURGE.KV_active")
 		if err == nil {
 			err = s.RemoveStrayTargets(t.Context())
 		}
 		if err != nil {
 			t.Fatal(err)
+		}
+		msg, err := purges.NextMsg(time.Second)
+		var purge jetstream.StreamPurgeRequest
+		if err == nil {
+			err = json.Unmarshal(msg.Data, &purge)
+		}
+		if last := stream.CachedInfo().State.LastSeq; err != nil || purge.Sequence != last+1 {
+			t.Errorf("targets that a claim of this ID stores meanwhile: %v, %+v, the last was %d", err, purge, last)
 		}
 		_, err = stream.GetLastMsgForSubject(t.Context(), "$KV.active.targets."+string(gone.JID)+".0")
 		if !errors.Is(err, jetstream.ErrMsgNotFound) {

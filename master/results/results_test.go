@@ -307,6 +307,14 @@ func TestWhatIsNotThePeelsOwnIsRefused(t *testing.T) {
 		"long words":              func(r *wire.ScheduledResult) { r.Author = strings.Repeat("x", 600) },
 		"oversize":                func(r *wire.ScheduledResult) { r.Data = make([]byte, job.MaxReturn) },
 		"of a later protocol":     func(r *wire.ScheduledResult) { r.V = 99 },
+		"a record too large": func(r *wire.ScheduledResult) { // with what a master adds to the arguments
+			r.Args["x"] = strings.Repeat("x", 1<<16)
+			data, err := canon.Marshal(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Args["x"] = strings.Repeat("x", 1<<16+job.MaxReturn-len(data))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, s *system) {
