@@ -265,8 +265,6 @@ func (l *Log) append(ctx context.Context, id string, e *Entry) (stored bool, err
 	case !ack.Duplicate:
 		*l.head = HeadOf(Line{Seq: ack.Sequence, Text: text})
 		l.kept.stored(e.User, len(text), time.Now())
-	case ack.Sequence > l.head.Seq: // an earlier try of this entry, perhaps followed by others
-		l.head = nil
 	}
 	return !ack.Duplicate, nil
 }

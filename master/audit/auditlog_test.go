@@ -105,8 +105,8 @@ func TestPagesAndFilters(t *testing.T) {
 			{audit.Query{Action: "tok"}, "", false},
 			{audit.Query{Target: "2"}, "t2", false},
 			{audit.Query{Result: audit.Failed}, "t4", false},
-			{audit.Query{Since: time.Now().Add(-150 * time.Second)}, "t5 t4", false},
-			{audit.Query{Until: time.Now().Add(-330 * time.Second)}, "t0", false},
+			{audit.Query{Since: time.Now().Add(-2 * time.Minute)}, "t5 t4", false},
+			{audit.Query{Until: time.Now().Add(-5 * time.Minute)}, "t0", false},
 		} {
 			page := list(t, l, c.q)
 			if got := told(page.Entries); got != c.want || page.More != c.more {

@@ -37,8 +37,9 @@ func TestAnHourBecomesANumberWithItsNextFire(t *testing.T) {
 func TestAClockThatIsBehindAtAStartWasSetBack(t *testing.T) {
 	noon := time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
 	m := Marks{}.Add(Mark{Kind: Starts, At: noon}).Add(Mark{Kind: Starts, At: noon.Add(time.Hour), Old: noon.Add(3 * time.Hour)}).
-		Add(Mark{Kind: Clock, At: noon.Add(2 * time.Hour), Step: 10 * time.Minute})
-	for era, want := range map[uint32]time.Duration{1: -110 * time.Minute, 2: 10 * time.Minute, 3: 0} {
+		Add(Mark{Kind: Clock, At: noon.Add(2 * time.Hour), Step: 10 * time.Minute}).
+		Add(Mark{Kind: Starts, At: noon.Add(3 * time.Hour), Step: time.Minute, Known: true})
+	for era, want := range map[uint32]time.Duration{1: -109 * time.Minute, 2: 11 * time.Minute, 3: time.Minute, 4: 0} {
 		if got := m.Shift(era); got != want {
 			t.Errorf("since era %d the clock was set by %v, want %v", era, got, want)
 		}

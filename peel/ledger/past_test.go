@@ -72,6 +72,32 @@ func TestThePastOfAnEntryIsBounded(t *testing.T) {
 	}
 }
 
+// A part that goes, and leaves room for the next one, may have had any fire up to its newest.
+func TestWhenAPartGoesTheListBeginsAfterIt(t *testing.T) {
+	part := func(from time.Time) []byte {
+		var runs []Run
+		for i := range 2000 {
+			runs = append(runs, Run{Fire: Fire{Era: 1, Nominal: from.Add(time.Duration(i) * time.Second), Outcome: Ran, Late: i%2 == 0}, Count: 1})
+		}
+		return AppendRuns(nil, runs)
+	}
+	first, second := noon.Add(-72*time.Hour), noon.Add(-60*time.Hour)
+	l := List{From: noon.Add(-Kept), PastFrom: first}
+	for _, from := range []time.Time{first, second} {
+		if err := l.RestorePast(part(from)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	runs, since, err := l.Between(first, noon)
+	n := 0
+	for _, r := range runs {
+		n += r.Count
+	}
+	if want := first.Add(2000 * time.Second); err != nil || n != 2000 || !runs[0].Nominal.Equal(second) || !since.Equal(want) {
+		t.Errorf("%d fires, complete since %v, want %v; %v", n, since, want, err)
+	}
+}
+
 // Of an hour that is kept as numbers the list cannot tell a part: it tells all of it, up to its last fire.
 func TestAPartOfAnHourThatIsKeptAsNumbersIsToldWhole(t *testing.T) {
 	l := List{From: noon}

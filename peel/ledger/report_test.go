@@ -5,6 +5,7 @@ import (
 	"compress/flate"
 	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -212,6 +213,17 @@ func TestHowLongHalfOfThreeRunsTook(t *testing.T) {
 
 	if got := took.AtMost(50); got != 5*time.Second {
 		t.Errorf("two of three runs took at most %v, want 5s", got)
+	}
+}
+
+func TestAnotherRunLeavesTheDurationsThatWereRead(t *testing.T) {
+	var took Took
+	took.Add(time.Minute)
+	read := took
+	before := slices.Clone(read.UpTo)
+	took.Add(time.Minute)
+	if !slices.Equal(read.UpTo, before) {
+		t.Errorf("%v, it was %v", read.UpTo, before)
 	}
 }
 

@@ -75,7 +75,7 @@ func alike(fires []Fire) int {
 	}
 	step := fires[1].Nominal.Sub(fires[0].Nominal)
 	n := 1
-	for n < len(fires) && step > 0 {
+	for n < len(fires) {
 		next := fires[0]
 		next.Nominal = fires[n-1].Nominal.Add(step)
 		if fires[n] != next {

@@ -37,6 +37,19 @@ func TestToldFiresAreReadAsTheyAreListed(t *testing.T) {
 	}
 }
 
+// Of more fires than a message takes the newest are told, and since when they are all.
+func TestTheNewestOfTooManyFiresAreTold(t *testing.T) {
+	noon := time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
+	l := List{From: noon}
+	for i := range maxTold + 5 {
+		l.Put(Fire{Nominal: noon.Add(time.Duration(i) * time.Minute), Outcome: Ran, Late: i%2 == 0})
+	}
+	told, err := l.Tell(noon, noon.Add(72*time.Hour))
+	if want := noon.Add(5 * time.Minute); err != nil || len(told.Fires) != maxTold || !told.Fires[0].Nominal.Equal(want) || !told.Since.Equal(want) {
+		t.Errorf("%d, all since %v, want %v; %v", len(told.Fires), told.Since, want, err)
+	}
+}
+
 func TestFiresThatNoPeelTellsAreRefused(t *testing.T) {
 	noon := time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
 	for _, f := range []ToldFire{

@@ -150,9 +150,13 @@ func TestFiresOfAPeelThatDoesNotReportAreUnknown(t *testing.T) {
 			}
 			half := (c.away.Judged + c.away.Now) / 2
 			first := p.Away(before, join.Absence{Judged: c.away.Judged, Now: half, Next: c.away.Next})
+			was := words(first)
 			second := p.Away(first, join.Absence{Judged: half - int64(join.Margin/time.Second), Now: c.away.Now, Next: c.away.Next})
 			if words(second) != words(got) {
 				t.Errorf("in two steps %s\nin one       %s", words(second), words(got))
+			}
+			if words(first) != was {
+				t.Errorf("the hours of before were %s\nand are %s", was, words(first))
 			}
 		})
 	}
