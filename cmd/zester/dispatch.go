@@ -279,12 +279,8 @@ func (a *app) runJob(ctx context.Context, client *api.Client, spec job.Spec) err
 
 // start dispatches a job. The caller closes the follower of its returns.
 func (a *app) start(ctx context.Context, client *api.Client, spec job.Spec) (*api.Follower, error) {
-	follower, err := client.Follow(spec.JID, spec.Targets)
+	follower, err := client.Start(ctx, spec)
 	if err != nil {
-		return nil, err
-	}
-	if _, err := api.JobDispatch.Ask(ctx, client, spec); err != nil {
-		follower.Close()
 		return nil, err
 	}
 	fmt.Fprintf(a.errOut, "job %s on %s: %s\n", spec.JID, count(len(spec.Targets), "peel"), some(spec.Targets))

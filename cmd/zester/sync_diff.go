@@ -214,14 +214,11 @@ func askPeel(ctx context.Context, client *api.Client, id target.PeelID, function
 // return until all have replied or were given up.
 func askPeels(ctx context.Context, client *api.Client, spec job.Spec, onReturn func(*wire.Return) error) error {
 	spec.JID, spec.Timeout = wire.NewJID(), job.DefaultTimeout
-	follower, err := client.Follow(spec.JID, spec.Targets)
+	follower, err := client.Start(ctx, spec)
 	if err != nil {
 		return err
 	}
 	defer follower.Close()
-	if _, err := api.JobDispatch.Ask(ctx, client, spec); err != nil {
-		return err
-	}
 	for event, err := range follower.Events(ctx) {
 		if err != nil {
 			return err

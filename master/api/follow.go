@@ -45,7 +45,21 @@ type Follower struct {
 	behind  bool            // the targets and what they returned so far are yet to be read
 }
 
-// Follow subscribes to the events of a job; call it before Dispatch. The caller ends it with Close.
+// Start dispatches a job, with an ID that the caller has made, and follows it from its begin. The caller ends the
+// follower with Close.
+func (c *Client) Start(ctx context.Context, spec job.Spec) (*Follower, error) {
+	f, err := c.Follow(spec.JID, spec.Targets)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := JobDispatch.Ask(ctx, c, spec); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// Follow subscribes to the events of a job before it is dispatched. The caller ends it with Close.
 func (c *Client) Follow(jid wire.JID, targets []target.PeelID) (*Follower, error) {
 	f := &Follower{
 		c:       c,

@@ -122,23 +122,18 @@ func (s *session) ask(ctx context.Context, expr, function string,
 	if err != nil {
 		return nil, err
 	}
-	jid := wire.NewJID()
-	follower, err := s.client.Follow(jid, resolved.Peels)
-	if err != nil {
-		return nil, err
-	}
-	defer follower.Close()
-	spec := job.Spec{
-		JID:        jid,
+	follower, err := s.client.Start(ctx, job.Spec{
+		JID:        wire.NewJID(),
 		Function:   function,
 		Args:       args,
 		Targets:    resolved.Peels,
 		TargetExpr: expr,
 		Timeout:    waitLimit,
-	}
-	if _, err := api.JobDispatch.Ask(ctx, s.client, spec); err != nil {
+	})
+	if err != nil {
 		return nil, err
 	}
+	defer follower.Close()
 	returns := map[target.PeelID]*wire.Return{}
 	for event, err := range follower.Events(ctx) {
 		if err != nil {

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
@@ -47,22 +46,18 @@ func (f *fleet) dispatch(ctx context.Context, function, expr string, args map[st
 		return j, err
 	}
 	jid := wire.NewJID()
-	follower, err := f.client.Follow(jid, resolved.Peels)
-	if err != nil {
-		return j, err
-	}
-	defer follower.Close()
-	spec := job.Spec{
+	follower, err := f.client.Start(ctx, job.Spec{
 		JID:        jid,
 		Function:   function,
 		Args:       args,
 		Targets:    resolved.Peels,
 		TargetExpr: expr,
 		Timeout:    jobTimeout,
-	}
-	if _, err := api.JobDispatch.Ask(ctx, f.client, spec); err != nil {
+	})
+	if err != nil {
 		return j, err
 	}
+	defer follower.Close()
 	for event, err := range follower.Events(ctx) {
 		switch {
 		case err != nil:
