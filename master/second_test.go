@@ -294,15 +294,22 @@ func TestWhatChangesBeforeTheSecondPersonDecides(t *testing.T) {
 		_, err = p.approve(bob, id, func(*job.Spec) { revoke(name) })
 		refusedFor(t, "the first was revoked between approval and dispatch", err, api.CodeForbidden, "was revoked")
 
-		_, id = asks()
-		const deny = "people: [bob]\ndeny: [{verbs: [job.dispatch], target: web-02}]"
-		_, err = p.approve(bob, id, func(*job.Spec) {
-			if _, err := api.RoleSet.Ask(t.Context(), local, credential.RoleRequest{Name: "no-web", Text: deny}); err != nil {
+		deny := func(name string) {
+			role := credential.RoleRequest{
+				Name: "no-web-for-" + name, Text: "people: [" + name + "]\ndeny: [{verbs: [job.dispatch], target: web-02}]",
+			}
+			if _, err := api.RoleSet.Ask(t.Context(), local, role); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(time.Second)
-		})
-		refusedFor(t, "the limits of the second were narrowed", err, api.CodeForbidden, "denied by the role no-web")
+		}
+		name, id = asks()
+		_, err = p.approve(bob, id, func(*job.Spec) { deny(name) })
+		refusedFor(t, "the limits of the first were narrowed", err, api.CodeForbidden, "denied by the role no-web-for-"+name)
+
+		_, id = asks()
+		_, err = p.approve(bob, id, func(*job.Spec) { deny("bob") })
+		refusedFor(t, "the limits of the second were narrowed", err, api.CodeForbidden, "denied by the role no-web-for-bob")
 		if n := p.ran(); n != 0 {
 			t.Errorf("%d jobs ran", n)
 		}
@@ -338,6 +345,11 @@ func TestARequestThatIsNoJobIsCarriedOutOnce(t *testing.T) {
 			t.Errorf("the tokens are %+v, %v", list, err)
 		}
 		p.checkAudit(id, "token.create ann asked", "hold.approve bob done", "token.create bob done")
+		for by, sees := range map[*api.Client]bool{ann: true, bob: false} {
+			if a, err := api.HoldShow.Ask(t.Context(), by, api.HoldRequest{ID: id}); err != nil || (a.Answer != nil) != sees {
+				t.Errorf("%s sees the token: %v, %v", by.User(), !sees, err)
+			}
+		}
 
 		// What a token of ann asks for is not approved by ann.
 		data, err := canon.Marshal(both())

@@ -200,6 +200,26 @@ func TestAlertmanagerGetsLastingAlertsEachMinute(t *testing.T) {
 	})
 }
 
+func TestAllAlertsOfARequestThatAlertmanagerRefusesAreRefused(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		b.receivers = nil
+		b.receive(notify.ReceiverOptions{Name: "prom", Provider: notify.ReceiverAlertmanager, URL: "http://desk.example/prom"})
+		requests := 0
+		b.desk.when(func(path string) {
+			if strings.HasPrefix(path, "/prom") {
+				requests++
+			}
+		})
+		b.desk.answers(400, "")
+		b.start("m1")
+		b.trouble(append(failed("backup", "db-1"), failed("report", "db-1")...)...)
+		b.after(30 * time.Second)
+		if r := b.status().Receivers[0]; r.Refused != 2 || r.Waiting != 0 || requests != 1 {
+			b.t.Errorf("%d requests, %+v", requests, r)
+		}
+	})
+}
+
 func TestAChatGetsAFloodInFewMessages(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		b.receivers = nil

@@ -2,6 +2,7 @@ package alert
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math"
@@ -104,7 +105,7 @@ func TestAConflictOfWritesEndsTheTerm(t *testing.T) {
 
 // What a term has read from the bucket is as the last master left it. Nothing is sent of that before a step has brought it up
 // to date, such as with the silences.
-func TestNothingIsSentBeforeTheFirstStepOfATerm(t *testing.T) {
+func TestNothingIsSentBeforeTheFirstStepOfATermNorWithoutItsLease(t *testing.T) {
 	r, err := notify.NewReceiver(notify.ReceiverOptions{Name: "ops", Provider: notify.ReceiverWebhook, URL: "http://desk.example/ops"})
 	if err != nil {
 		t.Fatal(err)
@@ -116,9 +117,16 @@ func TestNothingIsSentBeforeTheFirstStepOfATerm(t *testing.T) {
 	}
 	alerts := map[string]rules.Alert{began.ID(): began}
 	d := newDelivery(r, newOutputs(Options{}))
+	lost := errors.New("the lease is lost")
 	term := &term{
-		store: &store{alerts: alerts, checkLease: func() error { return nil }}, alerts: alerts, deliveries: []*delivery{d},
+		store: &store{alerts: alerts, checkLease: func() error { return lost }}, alerts: alerts, deliveries: []*delivery{d},
+		stepped: true,
 	}
+
+	if term.send(now); len(d.work) != 0 {
+		t.Errorf("without the lease it sends %+v", <-d.work)
+	}
+	lost, term.stepped = nil, false
 
 	if term.send(now); len(d.work) != 0 {
 		t.Errorf("before a step it sends %+v", <-d.work)

@@ -283,6 +283,7 @@ func TestAnOutageOfAnHourMakesNothingMissed(t *testing.T) {
 		t.until("00:31", "web-1")
 		h.ran("backup", "00:05", "00:31", five)
 		h.report(0)
+		unknown := table.Summaries()[0].Counts.Unknown
 		t.bus.Stop(t)
 		time.Sleep(time.Hour)
 		t.problems(table) // as before: a table that is behind finds nothing new
@@ -298,6 +299,9 @@ func TestAnOutageOfAnHourMakesNothingMissed(t *testing.T) {
 		t.alive(15*time.Second, "web-1")
 		t.want(table, "web-1", "backup", "expected 18, ran 18")
 		t.problems(table)
+		if n := table.Summaries()[0].Counts.Unknown; n != unknown {
+			t.Errorf("%d fires that nobody can know of are counted, %d before the outage", n, unknown)
+		}
 	})
 }
 

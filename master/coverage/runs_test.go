@@ -134,3 +134,20 @@ func TestAPeelThatReportsLessThanItsFires(t *testing.T) {
 		}
 	})
 }
+
+// The list of an entry that runs seldom is empty, so its notes say how its last run went.
+func TestAFailureOfBeforeTheListLastsUntilARunSucceeds(t *testing.T) {
+	bubble(t, func(t *rig) {
+		table, _ := t.master()
+		h := t.host("web-1", t.document("web-1", map[string]map[string]any{"backup": cron("0 0 1 * *")}))
+		t.until("00:31", "web-1")
+		failed := hhmm(t, "00:00").Add(-72 * time.Hour)
+		e := h.entry("backup")
+		e.Notes = []ledger.Note{{Nominal: failed, Outcome: ledger.Failed, Started: failed, Took: time.Minute, Error: "exit status 3"}}
+		h.report(0)
+		t.problems(table, "failed backup web-1")
+		e.Succeeded = failed.Add(time.Hour)
+		h.report(0)
+		t.problems(table)
+	})
+}

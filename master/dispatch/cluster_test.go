@@ -47,10 +47,11 @@ func inCluster(t *testing.T, f func(t *testing.T, s *cluster)) {
 // A masterRun is one run of a master: a dispatcher and a scanner.
 type masterRun struct {
 	*dispatch.Dispatcher
-	owner string
-	ended error // of the scanner; valid after stop
-	nc    *nats.Conn
-	stop  func() // in peace
+	scanner *dispatch.Scanner
+	owner   string
+	ended   error // of the scanner; valid after stop
+	nc      *nats.Conn
+	stop    func() // in peace
 }
 
 // master starts a run of a master, which knows what the last one of its name has left, and waits until it has the name.
@@ -82,7 +83,7 @@ func (s *cluster) enter(name, run, earlier string) (*masterRun, error) {
 		s.t.Fatal(err)
 	}
 	beats := bus.NewHeartbeat(js, m.owner, bus.HeartbeatOwner(name, earlier), slog.New(slog.DiscardHandler))
-	scanner := dispatch.NewScanner(m.Dispatcher, beats)
+	m.scanner = dispatch.NewScanner(m.Dispatcher, beats)
 	if err := beats.Enter(s.t.Context()); err != nil {
 		return nil, err
 	}
@@ -94,7 +95,7 @@ func (s *cluster) enter(name, run, earlier string) (*masterRun, error) {
 		}
 	})
 	running.Go(func() {
-		if m.ended = scanner.Run(ctx); m.ended != nil {
+		if m.ended = m.scanner.Run(ctx); m.ended != nil {
 			cancel()
 		}
 	})

@@ -1,8 +1,11 @@
 package dispatch
 
 import (
+	"context"
+
 	"github.com/nats-io/nats.go"
 
+	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
@@ -45,6 +48,9 @@ func (d *Dispatcher) Deafen(jid wire.JID) {
 
 // InCluster makes the dispatcher behave as on a bus of several servers. It must be called before Run.
 func (d *Dispatcher) InCluster() { d.clustered = func() bool { return true } }
+
+// Reclaim takes over a job that was listed.
+func (s *Scanner) Reclaim(ctx context.Context, listed *job.Job) error { return s.reclaim(ctx, listed) }
 
 // Held says what is kept in memory for jobs that have not ended: watches, answers that wait for one, and bytes.
 func (d *Dispatcher) Held() (watches, waiting, bytes int) {

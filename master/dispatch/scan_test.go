@@ -315,6 +315,33 @@ func TestOneOfManyMastersTakesAJobOver(t *testing.T) {
 	})
 }
 
+// A job that another master has taken over since it was listed stays with that one.
+func TestAJobThatWasTakenOverMeanwhileStaysThere(t *testing.T) {
+	inCluster(t, func(t *testing.T, s *cluster) {
+		s.master("m1")
+		m2 := s.master("m2")
+		spec := askFor(time.Minute, "a")
+		if err := spec.Normalize(time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		j := job.FromDispatch(spec, "alice", "m0/1", time.Now())
+		if err := s.store.Create(t.Context(), j); err != nil {
+			t.Fatal(err)
+		}
+		listed := *j
+		j.Owner, j.Status, j.Epoch = "m1/1", job.Running, j.Revision+1
+		if err := s.store.Update(t.Context(), j); err != nil {
+			t.Fatal(err)
+		}
+		if err := m2.scanner.Reclaim(t.Context(), &listed); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.record(spec.JID); got.Owner != "m1/1" || got.Revision != j.Revision {
+			t.Errorf("it is with %s, taken over %d times", got.Owner, got.ReclaimCount)
+		}
+	})
+}
+
 func TestACancelHoldsForWhoTakesTheJobOver(t *testing.T) {
 	inCluster(t, func(t *testing.T, s *cluster) {
 		m1 := s.master("m1")
