@@ -197,6 +197,16 @@ func TestAPeelThatDoesNotUnderstandItsStatesIsOutdated(t *testing.T) {
 		if got := b.p.Outdated(5); !slices.Equal(got, []target.PeelID{"d"}) {
 			t.Errorf("outdated: %q", got)
 		}
+		report("b")
+		b.p.Outdated(5)
+		b.p.Forget("d")
+		if got := b.p.Outdated(5); !slices.Equal(got, []target.PeelID{"b"}) {
+			t.Errorf("outdated: %q", got)
+		}
+		b.p.Want("c2", toRun("d1", "a", "b", "c"), nil) // without states
+		if got := b.p.Outdated(5); len(got) > 0 {
+			t.Errorf("outdated: %q", got)
+		}
 	})
 }
 

@@ -60,6 +60,8 @@ type Progress struct {
 	last    counted
 	states  stateRuns
 	unknown unknownFinder
+
+	outdated []target.PeelID // all that [Progress.Outdated] may return; nil: what makes it has changed
 }
 
 // counted are the counts at a time.
@@ -100,7 +102,7 @@ func (p *Progress) Want(commit settings.Commit, wanted *plan.Plan, heads setting
 	defer p.mu.Unlock()
 	changed, alike := wanted.Since(p.plan) // of the same peels, so that none is new or gone
 	before, others := p.behind, p.wanted == nil
-	p.last, p.states.counts = counted{}, nil
+	p.last, p.states.counts, p.outdated = counted{}, nil, nil
 	p.commit = commit
 	p.plan = wanted
 	p.behind = wanted.Behind

@@ -68,6 +68,7 @@ func (p *Progress) record(applied wire.Applied, sequence uint64, stored time.Tim
 	w := applied.Peel.Wire()
 	before := p.reports[w]
 	p.reports[w] = report{applied, sequence}
+	p.outdated = nil
 	p.unknown.add(applied.Peel, applied.Generation)
 	if len(applied.Errors)+len(applied.PausedErrors) > 0 {
 		p.trouble[w] = struct{}{}

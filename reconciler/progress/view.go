@@ -63,6 +63,7 @@ func (p *Progress) Forget(id target.PeelID) {
 		delete(p.states.of, id.Wire())
 		p.states.counts = nil
 	}
+	p.outdated = nil
 	if p.reports[id.Wire()].Peel == id {
 		delete(p.reports, id.Wire())
 		delete(p.trouble, id.Wire())
@@ -106,23 +107,25 @@ func (p *Progress) PausedErrors(most int) (list []status.PausedEntries) {
 
 // Outdated returns the first peels by ID, at most most, whose wanted settings have states and whose reports do not say
 // that they understand states.
-func (p *Progress) Outdated(most int) (peels []target.PeelID) {
+func (p *Progress) Outdated(most int) []target.PeelID {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, r := range p.reports {
-		if p.isOutdatedLocked(r.Peel) {
-			peels = append(peels, r.Peel)
+	if p.outdated == nil {
+		p.outdated = []target.PeelID{}
+		for _, r := range p.reports {
+			if p.isOutdatedLocked(&r.Applied) {
+				p.outdated = append(p.outdated, r.Peel)
+			}
 		}
+		slices.Sort(p.outdated)
 	}
-	slices.Sort(peels)
-	return peels[:min(len(peels), most)]
+	return slices.Clone(p.outdated[:min(len(p.outdated), most)])
 }
 
-// isOutdatedLocked reports whether the wanted settings of a peel have states and its report does not say that it
-// understands states. It is false for a peel without a report.
-func (p *Progress) isOutdatedLocked(id target.PeelID) bool {
-	r := p.reports[id.Wire()]
-	return r.Peel == id && p.hasStatesLocked(id) && !slices.Contains(r.Features, wire.FeatureStates)
+// isOutdatedLocked reports whether the wanted settings of the peel of a report have states and the report does not say
+// that it understands states. It is false for the zero report.
+func (p *Progress) isOutdatedLocked(r *wire.Applied) bool {
+	return !slices.Contains(r.Features, wire.FeatureStates) && p.hasStatesLocked(r.Peel)
 }
 
 // Counts returns the numbers of peels by state, without decommissioned peels.
@@ -209,7 +212,7 @@ func (p *Progress) peelLocked(id target.PeelID) status.Peel {
 		Stale:           report.Stale,
 		MissingContents: report.MissingContents,
 		Features:        report.Features,
-		Outdated:        p.isOutdatedLocked(id),
+		Outdated:        p.isOutdatedLocked(&report),
 		Reload: status.Reload{
 			Started: report.Started,
 			Stopped: report.Stopped,
