@@ -222,11 +222,7 @@ func (t *Table) judgeAbsentOnce(now time.Time) {
 func (t *Table) sweep() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	use := map[*document]bool{}
-	for _, p := range t.peels {
-		use[p.document] = true
-	}
-	t.documents.sweep(use)
+	t.documents.sweep()
 }
 
 // connected returns since when the present connection to the bus is used, and its clock has not been set.
@@ -293,7 +289,8 @@ func (t *Table) onReportRemoved(key string) {
 	t.release(p, nil)
 	next := newPeel()
 	next.id = p.id
-	next.document = p.document
+	t.documents.follow(next, p.document, next.zone)
+	t.documents.follow(p, nil, p.zone)
 	next.wanted = p.wanted
 	next.stored = p.stored
 	next.arrivals, next.former, next.revision = p.arrivals, p.former, p.revision
@@ -340,7 +337,7 @@ func (t *Table) onDocumentRemoved(key string) {
 	if p == nil {
 		return
 	}
-	if p.document = nil; p.arrived == 0 {
+	if t.documents.follow(p, nil, p.zone); p.arrived == 0 {
 		t.release(p, nil)
 		delete(t.standings.lull.unsettled, p)
 		delete(t.peels, key)

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unique"
 
 	"github.com/seed-c01c3da5/zester/master/coverage/join"
 	"github.com/seed-c01c3da5/zester/peel/ledger"
@@ -19,6 +20,7 @@ type documents struct {
 	specs     map[string]*spec     // by the fields of an entry, without what it runs
 	schedules map[string]*document // by names and specs
 	read      map[settings.Digest]*document
+	peels     map[scheduled]int // how many have each
 	zones     *zones
 	made      int // numbers of specs
 }
@@ -42,7 +44,20 @@ func newDocuments(z *zones) documents {
 		specs:     map[string]*spec{},
 		schedules: map[string]*document{},
 		read:      map[settings.Digest]*document{},
+		peels:     map[scheduled]int{},
 		zones:     z,
+	}
+}
+
+// follow sets the schedule of a peel, nil if it has none, and the zone of its host.
+func (d *documents) follow(p *peel, doc *document, zone unique.Handle[string]) {
+	if was := (scheduled{p.document, p.zone}); p.document != nil {
+		if d.peels[was]--; d.peels[was] == 0 {
+			delete(d.peels, was)
+		}
+	}
+	if p.document, p.zone = doc, zone; doc != nil {
+		d.peels[scheduled{doc, zone}]++
 	}
 }
 
@@ -160,8 +175,12 @@ func (d *document) spec(name string) *spec {
 	return nil
 }
 
-// sweep forgets schedules that no peel in use has.
-func (d *documents) sweep(use map[*document]bool) {
+// sweep forgets schedules that no peel has.
+func (d *documents) sweep() {
+	use := map[*document]bool{}
+	for s := range d.peels {
+		use[s.document] = true
+	}
 	maps.DeleteFunc(d.schedules, func(_ string, doc *document) bool { return !use[doc] })
 	maps.DeleteFunc(d.read, func(_ settings.Digest, doc *document) bool { return !use[doc] })
 	specs := map[*spec]bool{}

@@ -46,7 +46,7 @@ type item struct {
 func (t *Table) report(p *peel, r *ledger.Report, stored time.Time) {
 	first, judged := p.arrived == 0, max(p.judged, p.stored+int64(documentGrace/time.Second))
 	p.id, p.has, p.arrived = r.Peel, t.digest(r.Digest), stored.Unix()
-	p.zone = unique.Make(t.zones.nameOf(&r.Zone))
+	t.documents.follow(p, p.document, unique.Make(t.zones.nameOf(&r.Zone)))
 	p.offset, p.memory = r.Time.Unix()-stored.Unix(), seconds(r.Memory)
 	of := join.New(r.Marks, r.Time, stored, p.lists.measured)
 	p.lists.measure(join.Measure(r.Marks, r.Time, stored))

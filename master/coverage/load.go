@@ -2,6 +2,7 @@ package coverage
 
 import (
 	"time"
+	"unique"
 
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/schedule/forecast"
@@ -11,7 +12,7 @@ import (
 // A scheduled is a schedule on the hosts of a zone.
 type scheduled struct {
 	document *document
-	zone     string
+	zone     unique.Handle[string]
 }
 
 // Schedules returns the schedules in force by the zone of the hosts, UTC for hosts whose zone is not known. Peels and
@@ -24,14 +25,14 @@ func (t *Table) Schedules(
 	defer t.mu.Unlock()
 	for _, p := range t.peels {
 		if p.document != nil && (peels == nil || peels[p.id]) {
-			key := scheduled{p.document, p.zone.Value()}
+			key := scheduled{p.document, p.zone}
 			members[key] = append(members[key], p.id)
 		}
 	}
 	groups := map[*time.Location][]forecast.Group{}
 	named := map[namedSpec]*schedule.Entry{}
 	for key, ids := range members {
-		zone := t.documents.zones.location(key.zone)
+		zone := t.documents.zones.location(key.zone.Value())
 		if zone == nil {
 			zone = time.UTC
 		}

@@ -228,7 +228,7 @@ func (t *Table) want(p *peel, doc *settings.Document, s *document, stored time.T
 		p.lists.former, p.lists.digest = p.document, p.wanted
 	}
 	p.id = doc.Peel
-	p.document = s
+	t.documents.follow(p, s, p.zone)
 	p.wanted = t.digest(string(doc.Digest))
 	p.stored = stored.Unix()
 	p.adopt(t, s.names)

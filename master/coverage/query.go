@@ -145,9 +145,13 @@ func (t *Table) present(q Query) map[rowKey]*Row {
 	rows := map[rowKey]*Row{}
 	first := join.HourOf(q.Since)
 	var hours []join.Hour
-	now, connected := t.clock.now(), t.connected()
+	absent := map[*peel]bool{}
+	t.eachLocked(q.Peels, func(p *peel, isAbsent bool, _ fleetpkg.Presence) {
+		if isAbsent {
+			absent[p] = true
+		}
+	})
 	for _, p := range t.selectedLocked(q.Peels) {
-		isAbsent := p.hasSchedule() && t.absent(p, now, connected)
 		verdicts, tooks := unpacker{p.hours}, unpacker{p.lists.took}
 		for i := range p.rows {
 			r, runs := &p.rows[i], tooks.took()
@@ -162,7 +166,7 @@ func (t *Table) present(q Query) map[rowKey]*Row {
 				sum = &Row{Cell: Cell{Entry: key.entry, Peel: key.peel}}
 				rows[key] = sum
 			}
-			t.addRow(sum, q.By, onPeel{p, r, isAbsent})
+			t.addRow(sum, q.By, onPeel{p, r, absent[p]})
 			hours = verdicts.next(hours[:0])
 			for i := range hours {
 				if hours[i].Hour >= first {
@@ -245,6 +249,14 @@ func (sum *Row) describe(r *row) {
 
 // Count returns how many of the peels have a schedule, and how many of these report; nil: of all.
 func (t *Table) Count(peels map[target.PeelID]bool) (scheduled, reporting int) {
+	if peels == nil {
+		w := t.wrong(nil)
+		scheduled = w.Well
+		for _, n := range w.Peels {
+			scheduled += n
+		}
+		return scheduled, scheduled - w.Peels[verdict.NotReporting]
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.eachLocked(peels, func(_ *peel, isAbsent bool, _ fleetpkg.Presence) {

@@ -1,6 +1,7 @@
 package coverage
 
 import (
+	"maps"
 	"math/rand/v2"
 	"reflect"
 	"testing"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
+	fleetpkg "github.com/seed-c01c3da5/zester/master/fleet"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -41,6 +43,26 @@ func TestTheSumsOfWhatIsWrongAreThoseOfAllPeels(t *testing.T) {
 			got, want := table.wrong(nil), table.wrong(all)
 			if !reflect.DeepEqual(got, want) {
 				t.Fatalf("after change %d: %+v, want %+v", step, got, want)
+			}
+			counted, reporting := table.Count(nil)
+			if n, reports := table.Count(all); counted != n || reporting != reports {
+				t.Fatalf("after change %d: %d peels, of which %d report, want %d and %d", step, counted, reporting, n, reports)
+			}
+			absent := map[target.PeelID]bool{}
+			table.eachLocked(nil, func(p *peel, isAbsent bool, _ fleetpkg.Presence) { absent[p.id] = isAbsent })
+			for key, r := range table.present(Query{By: ByPeel}) {
+				if is := r.Absent > 0; is != absent[key.peel] {
+					t.Fatalf("after change %d: the row of %s says absent %t", step, key.peel, is)
+				}
+			}
+			follow := map[scheduled]int{}
+			for _, p := range table.peels {
+				if p.document != nil {
+					follow[scheduled{p.document, p.zone}]++
+				}
+			}
+			if has := table.documents.peels; !maps.Equal(has, follow) {
+				t.Fatalf("after change %d: peels by schedule %v, want %v", step, has, follow)
 			}
 			return got
 		}

@@ -147,24 +147,11 @@ type plannedKey struct {
 
 // planned returns how many peels have each timing. The caller holds the lock.
 func (t *Table) planned(match func(entry string) bool) map[plannedKey]int {
-	documents := map[*document]map[string]int{}
-	for _, p := range t.peels {
-		if p.document == nil {
-			continue
-		}
-		if documents[p.document] == nil {
-			documents[p.document] = map[string]int{}
-		}
-		documents[p.document][p.zone.Value()]++
-	}
 	timings := map[plannedKey]int{}
-	for d, zones := range documents {
-		for i, name := range d.names {
-			if d.specs[i].entry == nil || match != nil && !match(name) {
-				continue
-			}
-			for zone, peels := range zones {
-				timings[plannedKey{d.specs[i], zone}] += peels
+	for s, peels := range t.documents.peels {
+		for i, name := range s.document.names {
+			if s.document.specs[i].entry != nil && (match == nil || match(name)) {
+				timings[plannedKey{s.document.specs[i], s.zone.Value()}] += peels
 			}
 		}
 	}
