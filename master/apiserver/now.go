@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/seed-c01c3da5/zester/master/api"
@@ -36,8 +37,11 @@ func (s *Server) Now(ctx context.Context, from grants.Caller) (reply *api.Now, e
 
 // now leaves out what cannot be read, which makes the state unknown.
 func (s *Server) now(ctx context.Context, from grants.Caller, _ api.None) (*api.Now, error) {
-	by := s.For(from)
 	a := &api.Now{Problems: []api.Problem{}}
+	var asking sync.WaitGroup
+	asking.Go(func() { a.Alerts = api.AlertList.Extra(ctx, s.For(from), api.AlertsRequest{}) })
+	var waits waits
+	asking.Go(func() { waits = s.waits(ctx, from) })
 	problems, err := s.Problems(ctx, from, api.ProblemsRequest{})
 	if err != nil {
 		a.Doubt = err.Error()
@@ -50,11 +54,8 @@ func (s *Server) now(ctx context.Context, from grants.Caller, _ api.None) (*api.
 	} else {
 		a.Day.Value = day
 	}
-	a.Sync = api.SyncStatus.Extra(ctx, by, api.None{})
-	a.Alerts = api.AlertList.Extra(ctx, by, api.AlertsRequest{})
-	held := api.HoldList.Extra(ctx, by, api.HoldQuery{})
-	enrolled := s.pendingFor(ctx, from)
-	if a.Sync.Value != nil {
+	asking.Wait()
+	if a.Sync = waits.sync; a.Sync.Value != nil {
 		a.Problems = append(a.Problems, ofSync(a.Sync.Value)...)
 	} else {
 		a.Doubt = cmp.Or(a.Doubt, a.Sync.Error)
@@ -62,8 +63,7 @@ func (s *Server) now(ctx context.Context, from grants.Caller, _ api.None) (*api.
 	sorting.Stable(a.Problems, func(a, b api.Problem) int {
 		return cmp.Compare(verdict.Rank(a.Class, a.ByHand), verdict.Rank(b.Class, b.ByHand))
 	})
-	a.Waiting = waitingOf(a.Sync.Value, held.Value, enrolled.Value)
-	a.Missing = missing(held.Error, a.Sync.Error, enrolled.Error)
+	a.Waiting, a.Missing = waits.list(), waits.missing()
 	a.State = stateOf(a.Problems, a.Doubt)
 	return a, nil
 }
@@ -76,21 +76,37 @@ func (s *Server) Approvals(ctx context.Context, from grants.Caller) (reply *api.
 }
 
 func (s *Server) approvals(ctx context.Context, from grants.Caller, _ api.None) (*api.Approvals, error) {
-	by := s.For(from)
-	held := api.HoldList.Extra(ctx, by, api.HoldQuery{})
-	sync := api.SyncStatus.Extra(ctx, by, api.None{})
-	enrolled := s.pendingFor(ctx, from)
-	a := &api.Approvals{Waiting: waitingOf(sync.Value, held.Value, enrolled.Value), Held: []api.HoldAction{}}
-	if held.Value != nil {
-		a.Held = append(a.Held, held.Value.Actions...)
+	waits := s.waits(ctx, from)
+	a := &api.Approvals{Waiting: waits.list(), Held: []api.HoldAction{}, Missing: waits.missing()}
+	if waits.held.Value != nil {
+		a.Held = append(a.Held, waits.held.Value.Actions...)
 	}
-	a.Missing = missing(held.Error, sync.Error, enrolled.Error)
 	return a, nil
 }
 
-// missing returns the errors that are not empty.
-func missing(errors ...string) []string {
-	return slices.DeleteFunc(errors, func(text string) bool { return text == "" })
+// waits has the answers that tell what waits for a person.
+type waits struct {
+	held     api.Extra[api.HoldPage]
+	sync     api.Extra[status.Sync]
+	enrolled api.Extra[api.EnrolledAnswer]
+}
+
+// waits asks for all of them at once.
+func (s *Server) waits(ctx context.Context, from grants.Caller) (w waits) {
+	by := s.For(from)
+	var asking sync.WaitGroup
+	asking.Go(func() { w.held = api.HoldList.Extra(ctx, by, api.HoldQuery{}) })
+	asking.Go(func() { w.sync = api.SyncStatus.Extra(ctx, by, api.None{}) })
+	asking.Go(func() { w.enrolled = s.pendingFor(ctx, from) })
+	asking.Wait()
+	return w
+}
+
+// missing returns the errors of what could not be read.
+func (w *waits) missing() []string {
+	return slices.DeleteFunc(
+		[]string{w.held.Error, w.sync.Error, w.enrolled.Error}, func(text string) bool { return text == "" },
+	)
 }
 
 // pendingFor returns the hosts that ask to join, with an error if they are more than fit into a reply. It is empty for
@@ -161,18 +177,18 @@ func ofSync(s *status.Sync) (list []api.Problem) {
 	return list
 }
 
-// waitingOf returns what waits for a person, the oldest first.
-func waitingOf(s *status.Sync, held *api.HoldPage, enrolled *api.EnrolledAnswer) []api.Waiting {
+// list returns what waits for a person, the oldest first.
+func (w *waits) list() []api.Waiting {
 	list := []api.Waiting{}
-	if held != nil {
+	if held := w.held.Value; held != nil {
 		for i := range held.Actions {
 			list = append(list, ofHeld(&held.Actions[i]))
 		}
 	}
-	if s != nil {
+	if s := w.sync.Value; s != nil {
 		list = append(list, ofHolds(s)...)
 	}
-	if enrolled != nil {
+	if enrolled := w.enrolled.Value; enrolled != nil {
 		for i := range enrolled.Peels {
 			if p := &enrolled.Peels[i]; p.State == credential.Pending { // an older master ignores the query
 				list = append(list, ofEnrolled(p))

@@ -165,6 +165,7 @@ type visit struct {
 	ask     api.Asker  // in the name of the session, within [session.May]
 	request string     // ID of the request
 	made    *page.Form // what an order has made and the answer shows once; nil: nothing
+	now     *api.Now   // what the page shows; nil: another page
 
 	check   func(access.Verb) error // by the rules about the user; nil: the role decides
 	allowed map[access.Verb]bool    // what check has said

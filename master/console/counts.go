@@ -51,11 +51,16 @@ func (c *Console) countsOf(v *visit) map[string]page.Count {
 	}
 	ctx, cancel := context.WithTimeout(v.r.Context(), countsWait)
 	defer cancel()
-	now, err := api.NowShow.Ask(ctx, v.ask, api.None{})
-	if err != nil {
+	var active api.Extra[api.ActiveJobs]
+	var asking sync.WaitGroup
+	asking.Go(func() { active = api.JobActive.Extra(ctx, v.ask, api.None{}) })
+	now := v.now
+	if now == nil {
+		now, _ = api.NowShow.Ask(ctx, v.ask, api.None{})
+	}
+	if asking.Wait(); now == nil {
 		return nil
 	}
-	active := api.JobActive.Extra(ctx, v.ask, api.None{})
 	kept = keptCounts{page.Counts(now, active.Value), version, time.Now().Add(countsTime)}
 	c.counts.mu.Lock()
 	defer c.counts.mu.Unlock()

@@ -28,6 +28,7 @@ func showNow(v *visit) (*shown, error) {
 	if err != nil {
 		return nil, err
 	}
+	v.now = now.Now
 	title := "Now"
 	if worst := now.Worst(); worst != nil {
 		title = strings.TrimSpace(worst.Entry + " " + string(worst.Class))

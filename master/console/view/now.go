@@ -2,6 +2,7 @@ package view
 
 import (
 	"context"
+	"sync"
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/audit"
@@ -20,13 +21,14 @@ const auditTail = 5
 
 // NowOf returns what is wrong now.
 func NowOf(ctx context.Context, by api.Asker) (*Now, error) {
+	n := &Now{}
+	var asking sync.WaitGroup
+	asking.Go(func() { n.History = api.SyncHistory.Extra(ctx, by, api.None{}) })
+	asking.Go(func() { n.Audit = api.AuditList.Extra(ctx, by, audit.Query{Limit: auditTail, NoLogins: true}) })
 	now, err := api.NowShow.Ask(ctx, by, api.None{})
-	if err != nil {
+	asking.Wait()
+	if n.Now = now; err != nil {
 		return nil, err
 	}
-	return &Now{
-		Now:     now,
-		History: api.SyncHistory.Extra(ctx, by, api.None{}),
-		Audit:   api.AuditList.Extra(ctx, by, audit.Query{Limit: auditTail, NoLogins: true}),
-	}, nil
+	return n, nil
 }
