@@ -173,27 +173,17 @@ func TestAUserBeyondTheShareOfTheHistoryPushesOutNoOther(t *testing.T) {
 		s.master("m1", func(o *dispatch.Options) { o.Records = quota.NewAccount(s.js, "KV_jobs") })
 		s.peel("a", pong)
 		carol := s.bus.Conn(t, grants.RoleOperator, "carol")
-		run := func(nc *nats.Conn, user string) wire.JID {
-			t.Helper()
-			spec := ask(func(j *job.Spec) {
-				j.Function, j.Args = "cmd.run", map[string]any{"command": strings.Repeat("x", 64<<10)}
-			}, "a")
-			if _, err := s.request(nc, user, spec); err != nil {
-				t.Fatal(err)
-			}
-			time.Sleep(30 * time.Second)
-			return spec.JID
-		}
-		quiet := run(carol, "carol")
+		quiet := s.runLarge(carol, "carol")
 		var last wire.JID
 		for range 200 { // 13 MiB of records
-			last = run(s.alice, "alice")
+			last = s.runLarge(s.alice, "alice")
 		}
-		other := run(carol, "carol")
+		other := s.runLarge(carol, "carol")
 		if j := s.record(last); j.Status != job.Complete {
 			t.Errorf("the last job of the busy user is %s", j.Status)
 		}
 		time.Sleep(11 * time.Minute)
+		s.runLarge(s.alice, "alice") // at a write the bus removes what has expired
 		for _, jid := range []wire.JID{quiet, other} {
 			if j, err := s.store.Get(t.Context(), jid); err != nil || j.Status != job.Complete {
 				t.Errorf("a job of the other user: %v", err)
@@ -205,6 +195,44 @@ func TestAUserBeyondTheShareOfTheHistoryPushesOutNoOther(t *testing.T) {
 		}
 		if info.State.FirstSeq != 1 || info.State.Msgs > 60 {
 			t.Errorf("the bucket begins with message %d and has %d", info.State.FirstSeq, info.State.Msgs)
+		}
+	})
+}
+
+// runLarge runs a job whose record takes 64 KiB.
+func (s *system) runLarge(nc *nats.Conn, user string) wire.JID {
+	s.t.Helper()
+	spec := ask(func(j *job.Spec) {
+		j.Function, j.Args = "cmd.run", map[string]any{"command": strings.Repeat("x", 64<<10)}
+	}, "a")
+	if _, err := s.request(nc, user, spec); err != nil {
+		s.t.Fatal(err)
+	}
+	time.Sleep(30 * time.Second)
+	return spec.JID
+}
+
+// A record that the bus refuses for a while counts once for its user, who has a quarter of a share then.
+func TestARecordThatIsWrittenAgainTakesNoMoreOfTheHistory(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		s.shrink("KV_jobs", 4<<20)
+		s.master("m1", func(o *dispatch.Options) { o.Records = quota.NewAccount(s.js, "KV_jobs") })
+		s.peel("a", pong)
+		carol := s.bus.Conn(t, grants.RoleOperator, "carol")
+		for range 36 { // more than half of the bucket
+			s.runLarge(carol, "carol")
+		}
+		s.refuse("jobs", true)
+		jid := s.runLarge(s.alice, "alice")
+		time.Sleep(10 * time.Minute)
+		s.refuse("jobs", false)
+		time.Sleep(time.Minute)
+		if j := s.record(jid); j.Live || j.Status != job.Complete {
+			t.Fatalf("%+v", j)
+		}
+		time.Sleep(11 * time.Minute)
+		if _, err := s.store.Get(t.Context(), jid); err != nil {
+			t.Error(err)
 		}
 	})
 }
