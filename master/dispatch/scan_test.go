@@ -361,6 +361,55 @@ func TestACancelHoldsForWhoTakesTheJobOver(t *testing.T) {
 	})
 }
 
+// The targets of a canceled job have their ten seconds, although the clock of the master that canceled it is ahead.
+func TestACancelByAnotherClockLeavesTheTargetsTime(t *testing.T) {
+	inCluster(t, func(t *testing.T, s *cluster) {
+		m1 := s.master("m1")
+		s.peel("a", time.Hour)
+		spec := askFor(10*time.Minute, "a")
+		s.submit(m1, spec)
+		m1.kill()
+		j := s.record(spec.JID)
+		j.Cancel = &job.Cancel{By: "bob", Time: time.Now().Add(20 * time.Minute)}
+		j.Updated = j.Cancel.Time
+		if err := s.store.Update(t.Context(), j); err != nil {
+			t.Fatal(err)
+		}
+		s.master("m2")
+		for range 60 {
+			if j = s.record(spec.JID); j.Owner == "m2/1" {
+				break
+			}
+			time.Sleep(time.Second)
+		}
+		time.Sleep(5 * time.Second)
+		if j = s.record(spec.JID); j.Status != job.Running || j.Owner != "m2/1" {
+			t.Errorf("%s, with %s", j.Status, j.Owner)
+		}
+		time.Sleep(10 * time.Second)
+		s.ended(spec.JID, job.Canceled)
+	})
+}
+
+func TestTheNextTargetsOfATakenOverBatchHaveTheirWholeTime(t *testing.T) {
+	inCluster(t, func(t *testing.T, s *cluster) {
+		m1 := s.master("m1")
+		s.master("m2")
+		for _, id := range []target.PeelID{"a", "b", "c"} {
+			s.peel(id, 50*time.Second)
+		}
+		spec := askFor(time.Minute, "a", "b", "c")
+		spec.Batch = &job.Batch{Size: 1}
+		s.submit(m1, spec)
+		time.Sleep(110 * time.Second) // c works, and the first target's time is over
+		m1.stop()
+		time.Sleep(time.Minute)
+		if j := s.ended(spec.JID, job.Complete); j.Owner != "m2/1" {
+			t.Errorf("it was not taken over: %+v", j)
+		}
+	})
+}
+
 func TestATakenOverJobHasTheTimeThatIsLeftWhateverItsOwnersClockSaid(t *testing.T) {
 	for _, ahead := range []time.Duration{-10 * time.Minute, 10 * time.Minute} {
 		t.Run(ahead.String(), func(t *testing.T) {
@@ -472,7 +521,9 @@ func (s *cluster) runAndClaim(timeout time.Duration, reclaims int) {
 	time.Sleep(5 * time.Second)
 	end := s.ended(spec.JID, job.Complete)
 	claim := job.FromDispatch(spec, "alice", "m0/1", time.Now())
-	claim.ReclaimCount = reclaims
+	if claim.ReclaimCount = reclaims; reclaims > 0 {
+		claim.Epoch = end.Epoch + uint64(reclaims) // of who took it over last
+	}
 	data, err := canon.Marshal(claim)
 	if err == nil {
 		_, err = s.js.Publish(s.t.Context(), "$KV.active."+string(spec.JID), data, jetstream.WithExpectLastSequencePerSubject(0))

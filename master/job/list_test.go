@@ -17,6 +17,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
+	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 )
 
@@ -243,6 +244,35 @@ func TestAListLeavesOutReadsAndRunsOfSchedulesWhereThatIsAsked(t *testing.T) {
 			if list := strings.Join(got, "; "); list != c.want {
 				t.Errorf("%+v lists %s, want %s", c.q, list, c.want)
 			}
+		}
+	})
+}
+
+// Whoever sees the own jobs alone learns no ID of another one, from a cursor neither.
+func TestACursorIsNoIDOfAJobThatIsNotShown(t *testing.T) {
+	bubble(t, func(t *testing.T, s *job.Store, js jetstream.JetStream) {
+		others := map[wire.JID]bool{}
+		for i := range 2002 { // more than are read for a page
+			j := claim("a")
+			if j.JID, j.Status = at(t, time.Now().Add(time.Duration(i)*time.Second)), job.Complete; i > 0 {
+				j.User = "bob"
+				others[j.JID] = true
+			}
+			data, err := canon.Marshal(j)
+			if err == nil {
+				_, err = js.Publish(t.Context(), "$KV.jobs."+string(j.JID), data)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		q := job.Query{View: &job.View{User: claim("a").User}}
+		page, err := s.List(t.Context(), q)
+		if err != nil || len(page.Jobs) != 0 || page.Next == "" || others[page.Next] {
+			t.Fatalf("%+v, %v", page, err)
+		}
+		if all, _ := pages(t, s, q); len(all) != 1 {
+			t.Errorf("%d jobs", len(all))
 		}
 	})
 }
