@@ -94,7 +94,7 @@ func (c *Client) User() string { return c.user }
 func (c *Client) Close() { c.nc.Close() }
 
 // Ended reports whether the bus has closed the connection because the credential has ended.
-func (c *Client) Ended() bool { return c.nc.IsClosed() && refuses(c.nc.LastError()) }
+func (c *Client) Ended() bool { return c.nc.IsClosed() && dial.Refusal(c.nc.LastError()) != nil }
 
 // Ask sends a request and decodes the reply into answer. Without a deadline of ctx it waits 15 s, 30 s for the reply to
 // a dispatch, and at most 150 s for an order to the master that leads. Use it by [Endpoint.Ask].

@@ -60,7 +60,7 @@ func fail(code Code, err error, format string, args ...any) *Error {
 // connectError has [CodeDenied] if the bus refuses the credential, else [CodeUnreachable]: the bus is away, or its
 // certificate is not accepted.
 func connectError(o ClientOptions, err error) error {
-	if refuses(err) {
+	if dial.Refusal(err) != nil {
 		return refusedCredential(o, err)
 	}
 	checkedBy := o.CA
@@ -68,12 +68,6 @@ func connectError(o ClientOptions, err error) error {
 		checkedBy = "the credential"
 	}
 	return fail(CodeUnreachable, dial.Explain(err, checkedBy), "cannot reach the bus at %s", o.URL)
-}
-
-// refuses reports whether an error says that the bus refuses a credential.
-func refuses(err error) bool {
-	return errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) ||
-		errors.Is(err, nats.ErrAuthRevoked) || errors.Is(err, nats.ErrAccountAuthExpired)
 }
 
 // refusedCredential returns the time when the credential expired, if it has: the bus gives no reason.

@@ -161,6 +161,9 @@ func (f *Follower) look(ctx context.Context, yield func(Event, error) bool) (end
 	case code == CodeNotFound, code == CodeDenied, code == CodeForbidden:
 		yield(Event{}, err)
 		return nil, false
+	case err != nil && f.c.nc.IsClosed(): // it connects no more
+		yield(Event{}, err)
+		return nil, false
 	case err != nil:
 		return nil, true
 	case j.Status.Final():

@@ -156,3 +156,22 @@ func TestTheReturnsOfAJobThatEndedAreReadAgainFromACopyThatLags(t *testing.T) {
 		}
 	})
 }
+
+// TestAFollowerEndsWithItsConnection follows a job that runs. A connection that is closed connects no more.
+func TestAFollowerEndsWithItsConnection(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		serve(t, b, wire.API("job", "show", "*"), func(int) (any, error) { return job.Job{Status: job.Running}, nil })
+		c := person(t, b)
+		f, err := c.Follow(wire.NewJID(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		time.AfterFunc(time.Minute, c.Close)
+		for _, err = range f.Events(t.Context()) {
+		}
+		if api.CodeOf(err) != api.CodeUnreachable {
+			t.Errorf("it ends with %v", err)
+		}
+	})
+}

@@ -93,6 +93,32 @@ const (
 		"if they are the right ones, another program has the master's port"
 )
 
+// refusals are the errors by which the bus refuses a credential, with the words of its server. The error of a new
+// connection that is refused has these words, and is none of the client's errors.
+var refusals = []struct {
+	err   error
+	words string
+}{
+	{nats.ErrAuthorization, "authorization violation"},
+	{nats.ErrAuthExpired, "user authentication expired"},
+	{nats.ErrAuthRevoked, "user authentication revoked"},
+	{nats.ErrAccountAuthExpired, "account authentication expired"},
+}
+
+// Refusal returns the client's error if err says that the bus refuses a credential, else nil.
+func Refusal(err error) error {
+	if err == nil {
+		return nil
+	}
+	words := strings.ToLower(err.Error())
+	for _, r := range refusals {
+		if errors.Is(err, r.err) || strings.HasSuffix(words, "nats: "+r.words) {
+			return r.err
+		}
+	}
+	return nil
+}
+
 // Explain returns an error of the bus client or of TLS, wrapped or not, as a [*BusError] in plain words. It returns
 // other errors unchanged. checkedBy is the file with the certificates that the server is checked by; if empty, they are
 // the system's.
@@ -108,8 +134,9 @@ func Explain(err error, checkedBy string) error {
 			Err:  err,
 		}
 	}
+	refusal := Refusal(err)
 	for _, e := range explanations {
-		if errors.Is(err, e.err) {
+		if errors.Is(err, e.err) || refusal == e.err {
 			return &BusError{What: replaced(text, e.err.Error(), e.text), Hint: e.hint, Err: err}
 		}
 	}

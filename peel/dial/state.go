@@ -37,18 +37,12 @@ func newState(ca string, log *slog.Logger) *state {
 
 // onError logs an error of the connection, the same error once a minute: a credential is refused at every attempt.
 func (s *state) onError(err error) {
-	if isAuthError(err) {
+	if Refusal(err) != nil {
 		s.refusals.Add(1)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.warnings.Warn(err.Error(), "bus", LogError(err, s.ca)...)
-}
-
-func isAuthError(err error) bool {
-	return errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) ||
-		errors.Is(err, nats.ErrAuthRevoked) ||
-		errors.Is(err, nats.ErrAccountAuthExpired)
 }
 
 // onUnreachable logs why no server can be reached, unless the attempt before failed for the same reason. Errors that
@@ -73,7 +67,7 @@ func (s *state) onConnected() {
 func (s *state) pause(int) time.Duration {
 	if nc := s.conn.Load(); nc != nil {
 		switch err := nc.LastError(); {
-		case isAuthError(err) && !s.hasConnected.Load():
+		case Refusal(err) != nil && !s.hasConnected.Load():
 			s.onError(err)
 		case IsImpostor(err):
 			s.onUnreachable(err)
