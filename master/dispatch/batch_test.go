@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/canon"
@@ -280,6 +281,37 @@ func TestAPeelThatComesAndGoesIsSentTheRequestAgainOnceAfterItsLastTime(t *testi
 		time.Sleep(time.Minute)
 		if n := len(silent.requests()); n != 1+times+1 {
 			t.Errorf("%d requests, want one at first, one each time and one again", n)
+		}
+	})
+}
+
+// The window for acknowledgements ends with the timeout: a request that is sent again would be late.
+func TestASilentTargetGetsNoRequestAfterItsTimeout(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		s.master("m1")
+		s.peel("silent", nil)
+		spec := ask(func(j *job.Spec) { j.Timeout = dispatch.DefaultAckWindow }, "silent")
+		s.dispatch(spec)
+		time.Sleep(time.Minute)
+		if j := s.record(spec.JID); j.Status != job.Timeout || s.sent("silent") != 1 {
+			t.Errorf("%s after %d requests", j.Status, s.sent("silent"))
+		}
+	})
+}
+
+// The timeout is over before it is known that the target is unreachable.
+func TestAPatientJobOfAShortTimeoutEnds(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		s.master("m1")
+		spec := ask(func(j *job.Spec) { j.Timeout, j.WhenOnline = 2*time.Second, time.Minute }, "never")
+		s.dispatch(spec)
+		time.Sleep(50 * time.Second)
+		if j := s.record(spec.JID); j.Status != job.Running {
+			t.Errorf("it waits no longer: %s", j.Status)
+		}
+		time.Sleep(20 * time.Second)
+		if j := s.record(spec.JID); j.Status != job.Timeout {
+			t.Errorf("it waits for ever: %s", j.Status)
 		}
 	})
 }

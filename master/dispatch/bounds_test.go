@@ -1,10 +1,12 @@
 package dispatch_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -15,6 +17,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/quota"
 	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -233,6 +236,44 @@ func TestARecordThatIsWrittenAgainTakesNoMoreOfTheHistory(t *testing.T) {
 		time.Sleep(11 * time.Minute)
 		if _, err := s.store.Get(t.Context(), jid); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// A request that waited for longer than its caller, behind as many as are dispatched at a time, begins no job.
+func TestARequestWhoseCallerHasLeftIsNotCarriedOut(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		allowed := make(chan struct{})
+		s.master("m1", func(o *dispatch.Options) {
+			o.Allow = func(context.Context, grants.Caller, *job.Spec) error { <-allowed; return nil }
+		})
+		send := func(waits time.Duration) wire.JID {
+			t.Helper()
+			spec := ask(nil, "a")
+			data, err := canon.Marshal(spec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			msg := &nats.Msg{Subject: wire.Dispatch("alice"), Reply: s.alice.NewInbox(), Data: data, Header: nats.Header{}}
+			wire.SetCallerWaits(msg.Header, waits)
+			if err := s.alice.PublishMsg(msg); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			return spec.JID
+		}
+		for range 32 {
+			send(time.Minute)
+		}
+		left, stays := send(time.Second), send(time.Minute)
+		time.Sleep(5 * time.Second)
+		close(allowed)
+		synctest.Wait()
+		if _, err := s.store.Get(t.Context(), left); !errors.Is(err, job.ErrNotFound) {
+			t.Errorf("the job of the caller who left: %v", err)
+		}
+		if j := s.record(stays); j.Status != job.Running {
+			t.Errorf("the job of the one who waits: %+v", j)
 		}
 	})
 }

@@ -489,6 +489,26 @@ func TestAClaimOfADeadMasterIsDispatched(t *testing.T) {
 	})
 }
 
+// A claim whose targets had no time left after the timeout of the job is not dispatched because it would wait for others.
+func TestAClaimThatWaitsForPeelsIsNotDispatchedAfterItsTimeout(t *testing.T) {
+	inCluster(t, func(t *testing.T, s *cluster) {
+		s.master("m1")
+		p := s.peel("a", time.Second)
+		spec := askFor(10*time.Second, "a")
+		spec.WhenOnline = time.Hour
+		if err := spec.Normalize(time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.store.Create(t.Context(), job.FromDispatch(spec, "alice", "m0/1", time.Now())); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(bound)
+		if s.ended(spec.JID, job.Timeout); p.ran(spec.JID) != 0 {
+			t.Error("it ran")
+		}
+	})
+}
+
 // TestAClaimOfAnEndedJobIsNotDispatched has a claim stored that was in flight while another master ran the job to its end.
 func TestAClaimOfAnEndedJobIsNotDispatched(t *testing.T) {
 	inCluster(t, func(t *testing.T, s *cluster) {

@@ -254,6 +254,23 @@ func TestTroublesOfOneEntryAreOneAlert(t *testing.T) {
 }
 
 // An entry that fails and succeeds in turn causes a few messages, and then one alert that lasts.
+// An alert that begins again two days after its end, for which it was kept, ends as soon as before.
+func TestAnAlertThatBeginsAgainAfterDaysDoesNotFlap(t *testing.T) {
+	w := newWorld(t, rule("all", policy.Failed))
+	w.step = time.Minute
+	w.problems = problems(verdict.Failed, "backup", peels(1)...)
+	w.pass(time.Hour)
+	w.down["ops"], w.problems = true, nil
+	w.pass(2 * memory)
+	w.problems = problems(verdict.Failed, "backup", peels(1)...)
+	w.pass(time.Hour)
+	w.problems = nil
+	w.pass(endAfter + time.Minute)
+	if a := w.alerts["all/backup"]; a.Episode != 2 || a.Lasts() {
+		t.Errorf("%+v", a)
+	}
+}
+
 func TestAFlappingTroubleCausesFewMessages(t *testing.T) {
 	for period, most := range map[time.Duration]int{time.Minute: 1, 20 * time.Minute: 5, time.Hour: 7, 4 * time.Hour: 9} {
 		w := newWorld(t, rule("all", policy.Failed))
