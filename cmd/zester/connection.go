@@ -151,8 +151,7 @@ func localBus(dataDir string) (api.ClientOptions, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		err = &failure{
 			code: exitFailed, err: fmt.Errorf("%w with the data directory %s", errNoMaster, dataDir),
-			hint: "name one with --data-dir, or a bus with --url and --creds; " +
-				"zester demo shows everything on this machine",
+			hint: noMasterHint(dataDir),
 		}
 	case errors.Is(err, fs.ErrPermission):
 		err = &failure{
@@ -165,6 +164,14 @@ func localBus(dataDir string) (api.ClientOptions, error) {
 
 // systemDataDir is the data directory of a master that is installed as a service.
 const systemDataDir = "/var/lib/zester"
+
+func noMasterHint(dataDir string) string {
+	hint := "name one with --data-dir, or a bus with --url and --creds; "
+	if dataDir == systemDataDir {
+		return hint + "systemctl status zester-master says whether the one of this host runs"
+	}
+	return hint + "zester demo shows everything on this machine"
+}
 
 // dataDir returns the default data directory: the one of the service where this user can use its master, else the
 // user's own.

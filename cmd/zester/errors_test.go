@@ -141,6 +141,8 @@ func TestErrorsNameTheValueAndWhatToDo(t *testing.T) {
 		{"import salt low.json", exitUsage, "where to? Give the directory of the new config repo as --out\nHELP zester import salt"},
 		{"import salt low.json --out repo --secrets repo/settings", exitUsage, "cannot keep secrets in repo/settings, which is in the repo repo: name another directory as --secrets\nHELP zester import salt"},
 		{"import crontab", exitUsage, "which tables? Write zester import crontab /etc/crontab /etc/cron.d/*\nHELP zester import crontab"},
+		{"import crontab --user ada /etc/cron.d/x", exitUsage, "/etc/cron.d/x has a column with the user: leave --user out\nHELP zester import crontab"},
+		{"import crontab --user ada /etc/crontab", exitUsage, "/etc/crontab has a column with the user: leave --user out\nHELP zester import crontab"},
 		{"login", exitUsage, "cannot log in without the URL of the console, such as https://zester.example.com\nHELP zester login"},
 		{"login http://z", exitUsage, `cannot log in at "http://z": want https and a host, such as https://zester.example.com` + "\nHELP zester login"},
 		{"login https://[::1]", exitUsage, `cannot name a context "::1": --context gives it another name` + "\nHELP zester login"},
@@ -242,6 +244,15 @@ func TestEntriesWrittenAsInSaltAreAnsweredWithWhatToWrite(t *testing.T) {
 		var out, errOut bytes.Buffer
 		if code := run(t.Context(), []string{"lint", dir}, &out, &errOut); code != exitFailed || !strings.Contains(out.String(), "settings/all.yaml:") || !strings.Contains(out.String(), want) {
 			t.Errorf("%q: ended with %d and\n%s%s\nwithout %q", entry, code, &out, &errOut, want)
+		}
+	}
+}
+
+func TestWhoFindsNoMasterIsSentToTheService(t *testing.T) {
+	t.Parallel()
+	for dir, want := range map[string]string{systemDataDir: "systemctl status zester-master", "/srv/master": "zester demo"} {
+		if hint := noMasterHint(dir); !strings.Contains(hint, want) {
+			t.Errorf("%s: %s, want %s", dir, hint, want)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -49,14 +50,15 @@ func (a *app) importCommand() *cobra.Command {
 func (a *app) importCrontabs(files []string, user string) error {
 	tables := make([]movein.Table, len(files))
 	for i, file := range files {
+		owner, namesUsers := ownerOf(file)
+		if namesUsers && user != "" {
+			return usageError("%s has a column with the user: leave --user out", file)
+		}
 		text, err := readTable(file)
 		if err != nil {
 			return err
 		}
-		tables[i] = movein.Table{Name: file, Text: text, User: user}
-		if user == "" {
-			tables[i].User = ownerOf(file)
-		}
+		tables[i] = movein.Table{Name: file, Text: text, User: cmp.Or(user, owner)}
 	}
 	imported, err := movein.Crontabs(tables, time.Now())
 	if err != nil {
@@ -76,17 +78,20 @@ func (a *app) importCrontabs(files []string, user string) error {
 	return nil
 }
 
-// ownerOf returns the user of a table in /var/spool/cron, empty for other files.
-func ownerOf(file string) string {
+// ownerOf returns the user of a table in /var/spool/cron, empty for other files. namesUsers is true for the tables of the
+// system, whose lines have a column with the user.
+func ownerOf(file string) (owner string, namesUsers bool) {
 	full, err := filepath.Abs(file)
 	if err != nil {
-		return ""
+		return "", false
 	}
 	switch dir, name := filepath.Split(full); dir {
 	case "/var/spool/cron/", "/var/spool/cron/crontabs/", "/var/spool/cron/tabs/":
-		return name
+		return name, false
+	case "/etc/cron.d/":
+		return "", true
 	}
-	return ""
+	return "", full == "/etc/crontab"
 }
 
 // maxTable is how much of a table is read, one byte more than package crontab accepts.

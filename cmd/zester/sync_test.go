@@ -182,6 +182,17 @@ func TestAWaitEndsAtOnceWhereTheRepoCannotBeRead(t *testing.T) {
 	}
 }
 
+// A directory has no credential.
+func TestTheHintForARepoThatMayNotBeReadIsOfItsPlace(t *testing.T) {
+	t.Parallel()
+	for repo, want := range map[string]string{"/root/fleet": "such as in /srv", "https://git.example/fleet": "a credential"} {
+		s := &status.Sync{Repo: repo, Conditions: []status.Condition{{Type: status.FetchFailed, Status: true, Reason: "Forbidden"}}}
+		if f := lost(s); f == nil || !strings.Contains(f.hint, want) {
+			t.Errorf("%s: %+v, want %s", repo, f, want)
+		}
+	}
+}
+
 func TestPeelsWhoseIDTwoProcessesShareAreShown(t *testing.T) {
 	var out strings.Builder
 	(&app{out: &out}).describeSync(&status.Sync{Findings: status.Findings{Duplicates: []target.PeelID{"web-01"}}})

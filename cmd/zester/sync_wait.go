@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"time"
@@ -252,6 +253,10 @@ func lost(s *status.Sync) *failure {
 			continue
 		}
 		hint, known := unreadable[c.Reason]
+		if c.Reason == "Forbidden" && filepath.IsAbs(s.Repo) {
+			hint = "the user of the master, zester if a package has made it, may not read that directory: " +
+				"keep the repo elsewhere than in /root and /home, such as in /srv"
+		}
 		if known || s.Is(status.Stalled) {
 			return &failure{code: exitFailed, err: fmt.Errorf("cannot read the branch: %s", trouble(c)), hint: hint}
 		}
