@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/bus"
 
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nkeys"
 
 	"github.com/seed-c01c3da5/zester/master/auth"
@@ -296,6 +298,54 @@ func TestANewSealingKeyWaitsForAPerson(t *testing.T) {
 		if err := there.ApproveKey(t.Context(), "db-01", h.key, "ann"); !errors.Is(err, ErrNoKey) {
 			t.Errorf("approved twice: %v", err)
 		}
+	})
+}
+
+// An overtaken bucket has something happen after each write, before who wrote it hears of the end.
+type overtaken struct {
+	jetstream.KeyValue
+	after func()
+}
+
+func (o *overtaken) Update(ctx context.Context, key string, data []byte, last uint64) (uint64, error) {
+	revision, err := o.KeyValue.Update(ctx, key, data, last)
+	o.after()
+	return revision, err
+}
+
+// A key that another master binds meanwhile is the newer one.
+func TestAKeyThatIsBoundMeanwhileStays(t *testing.T) {
+	bubble(t, func(t *fleet) {
+		h := t.host("db-01")
+		t.enroll(h)
+		f, _ := t.master()
+		t.publish(h.facts(t))
+		t.wantKey(f, "db-01", h.key, "")
+		h.key = t.sealingKey()
+		t.publish(h.facts(t))
+		newest := t.sealingKey()
+		kv, err := f.bindings(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.mu.Lock()
+		f.bound.bucket = &overtaken{kv, func() {
+			data, err := json.Marshal(Binding{ID: "db-01", Key: newest, By: "bob"})
+			if err == nil {
+				_, err = kv.Put(t.Context(), target.PeelID("db-01").Wire(), data)
+			}
+			if err == nil {
+				err = f.refreshBindings(t.Context())
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		}}
+		f.mu.Unlock()
+		if err := f.ApproveKey(t.Context(), "db-01", h.key, "ann"); err != nil {
+			t.Fatal(err)
+		}
+		t.wantKey(f, "db-01", newest, h.key)
 	})
 }
 
