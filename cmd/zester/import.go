@@ -78,8 +78,8 @@ func (a *app) importCrontabs(files []string, user string) error {
 	return nil
 }
 
-// ownerOf returns the user of a table in /var/spool/cron, empty for other files. namesUsers is true for the tables of the
-// system, whose lines have a column with the user.
+// ownerOf returns the user of a table in /var/spool/cron, empty for other files. Lines of a table of the system have a
+// column with the user: namesUsers is true.
 func ownerOf(file string) (owner string, namesUsers bool) {
 	full, err := filepath.Abs(file)
 	if err != nil {
