@@ -100,7 +100,12 @@ type Extra[T any] struct {
 
 // Extra is Ask for what only adds to a reply.
 func (e Endpoint[Q, A]) Extra(ctx context.Context, by Asker, q Q) Extra[A] {
-	ctx, cancel := context.WithTimeout(ctx, extraTime)
+	return e.ExtraWithin(ctx, by, q, extraTime)
+}
+
+// ExtraWithin is Extra with another time than the usual one.
+func (e Endpoint[Q, A]) ExtraWithin(ctx context.Context, by Asker, q Q, limit time.Duration) Extra[A] {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	a, err := e.Ask(ctx, by, q)
 	if err != nil {

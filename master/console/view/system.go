@@ -112,7 +112,8 @@ func (v *Commit) AddProblems(ctx context.Context, by api.Asker) {
 
 // AddChange adds what the commit changed, and the first runs of that.
 func (v *Commit) AddChange(ctx context.Context, by api.Asker) {
-	v.Change = api.SyncCommit.Extra(ctx, by, status.CommitRequest{Revision: string(v.Attempt.Commit)})
+	q := status.CommitRequest{Revision: string(v.Attempt.Commit)}
+	v.Change = api.SyncCommit.ExtraWithin(ctx, by, q, changeTime)
 	if v.Change.Value == nil || v.Change.Value.Change == nil || time.Since(v.Attempt.Began) > runsKnown {
 		return
 	}
@@ -134,6 +135,10 @@ func (v *Commit) AddChange(ctx context.Context, by api.Asker) {
 }
 
 const (
+	// changeTime is how long a page waits for what its commit changed. The first who asks waits until two revisions are
+	// compiled, at 10,000 peels for half a second.
+	changeTime = 3 * time.Second
+
 	runsKnown = 35 * 24 * time.Hour // for which masters know what became of runs
 	mostRuns  = 20                  // entries of a commit whose runs are counted
 )
