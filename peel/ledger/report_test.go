@@ -71,6 +71,14 @@ func TestReportsBeyondABoundAreRefused(t *testing.T) {
 			hour := Run{Fire: ran(1, noon), Hour: true, Count: maxOfHour + 1}
 			r.Entries[0].Runs = AppendRuns(nil, []Run{hour})
 		},
+		"runs of all entries": func(r *Report) {
+			var runs []Run
+			for i := range MaxFires/2 + 1 {
+				runs = append(runs, Run{Fire: ran(1, noon.Add(time.Duration(i)*time.Second)), Count: 1})
+			}
+			code := AppendRuns(nil, runs)
+			r.Entries = []EntryReport{{Name: "a", Runs: code}, {Name: "b", Runs: code}}
+		},
 		"runs":                 func(r *Report) { r.Entries[0].Runs = []byte{2} },
 		"zone":                 func(r *Report) { r.Zone.Changes = make([]ZoneChange, 17) },
 		"version of a program": func(r *Report) { r.Version = long },

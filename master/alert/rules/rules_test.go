@@ -408,6 +408,33 @@ func TestUnknownProblemsChangeNoAlert(t *testing.T) {
 	w.pass(endAfter + time.Minute).was("ops ended all:stalled 0")
 }
 
+// An alert that waits goes on where it was.
+func TestAnAlertWaitsThroughATimeOfUnknownProblems(t *testing.T) {
+	slow := rule("slow", policy.Failed)
+	slow.For = 10 * time.Minute
+	w := newWorld(t, slow)
+	w.problems = problems(verdict.Failed, "backup", "db-1")
+	w.pass(6 * time.Minute)
+	w.problems, w.stale = nil, true
+	w.pass(time.Minute).was()
+	w.problems, w.stale = problems(verdict.Failed, "backup", "db-1"), false
+	w.pass(4 * time.Minute).was("ops began slow/backup 1")
+}
+
+func TestASilencedAlertIsNotRepeated(t *testing.T) {
+	w := newWorld(t, rule("all", policy.Failed))
+	w.problems = problems(verdict.Failed, "backup", "db-1")
+	w.pass(time.Minute)
+	for silences, want := range map[string]bool{"*": false, "other": true} {
+		w.silences = []api.Silence{{ID: "s", Match: silences}}
+		w.pass(0)
+		a := w.alerts["all/backup"]
+		if _, repeats := a.Repeat("ops", w.now); repeats != want {
+			t.Errorf("with a silence of %s: %v", silences, repeats)
+		}
+	}
+}
+
 // An entry may have the name of a trouble.
 func TestAnEntryWithTheNameOfATroubleIsAnAlertOfItsOwn(t *testing.T) {
 	w := newWorld(t, rule("all", policy.Failed, policy.Stalled))

@@ -51,9 +51,7 @@ func (h *Hour) Skips(why string) uint64 {
 func (h *Hour) add(s *Span, n uint64) {
 	switch s.Verdict {
 	case Pending:
-		if s.Fire == nil || s.Fire.Class != ledger.Hand {
-			h.Pending += n
-		}
+		h.Pending += n
 		return
 	case Ran:
 		h.Ran += n

@@ -330,6 +330,11 @@ func TestAVerdict(t *testing.T) {
 			want: "10:15 unknown cut, 10:30 unknown cut, 10:45 ran, 11:00 ran",
 		},
 		{
+			name: "nothing, before the list begins and by a wrong clock", fields: quarter,
+			marks: "starts 00:00, clock 10:20 15:20, clock 15:30 10:30", from: "10:40", fires: "era 3, 10:45 ran, 11:00 ran",
+			want: "10:15 unknown cut, 10:30 unknown cut, 10:45 ran, 11:00 ran",
+		},
+		{
 			name: "nothing, at the moment at which the list begins", fields: quarter, from: "10:30", fires: "10:45 ran, 11:00 ran",
 			want: "10:15 unknown cut, 10:30 missed unaccounted, 10:45 ran, 11:00 ran",
 		},
