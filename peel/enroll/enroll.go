@@ -101,6 +101,10 @@ type Joiner struct {
 // New checks the options and the files, and creates the key if there is none.
 func New(o Options) (*Joiner, error) {
 	token, pin, address := splitJoin(o.Join)
+	if strings.Contains(o.Join, "@") && !strings.HasPrefix(token, "zester.") {
+		return nil, errors.New("cannot join: what is before the @ is no join token; " +
+			"zester auth join-token create prints one, which begins with \"zester.\"")
+	}
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, fmt.Errorf("cannot join %q: want [TOKEN@]HOST:PORT: %w", address, err)

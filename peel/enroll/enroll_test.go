@@ -219,6 +219,13 @@ func TestWhatIsNoAddressOrPinIsRefused(t *testing.T) {
 	}
 }
 
+func TestATokenThatWasNotFilledInIsNamed(t *testing.T) {
+	_, err := New(Options{ID: "web.01", DataDir: t.TempDir(), Join: "TOKEN@master:8440"})
+	if err == nil || !strings.Contains(err.Error(), "zester auth join-token create prints one") {
+		t.Errorf("the placeholder of the guide: %v", err)
+	}
+}
+
 // TestACredentialIsRenewedEveryDay asks over pipes, in fake time.
 func TestACredentialIsRenewedEveryDay(t *testing.T) {
 	for name, want := range map[string]struct {
