@@ -102,6 +102,34 @@ func TestACommitThatWasLeftIsNoCure(t *testing.T) {
 	has(t, render(t, page.CommitPage(old, all, "Q7")), "Go back to it", "small hard")
 }
 
+// TestACommitThatWasPassedIsNoWayBack: a person went back over two commits, of which the older one is no way back either.
+// What became of an attempt ends where its commit goes out again.
+func TestACommitThatWasPassedIsNoWayBack(t *testing.T) {
+	history := &view.Commits{Attempts: []status.Attempt{
+		{Commit: "8b02d6e11", Outcome: status.OutcomeApplied, By: "ann"},
+		{Commit: "4e1f9c7a0", Outcome: status.OutcomeSuperseded, Reason: "by 8b02d6e1", Stored: true},
+		{Commit: "c60d31f25", Outcome: status.OutcomeSuperseded, Reason: "by 4e1f9c7a", Stored: true},
+		{Commit: "8b02d6e11", Outcome: status.OutcomeApplied, Stored: true},
+	}}
+	v := &view.Commit{Attempt: history.Attempts[2], Back: history.Back(2)}
+	got := render(t, page.CommitPage(v, all, "Q7"))
+	has(t, says(got), "ann went back from 4e1f9c7a to 8b02d6e1, past c60d31f2", "reason by 4e1f9c7a", "Send it out again…")
+	lacks(t, got, "Go back to it", `small hard`)
+
+	history.Attempts = []status.Attempt{
+		{Commit: "8b02d6e11", By: "bob"}, {Commit: "4e1f9c7a0", By: "ann"}, {Commit: "4e1f9c7a0"}, {Commit: "8b02d6e11"},
+	}
+	for i, want := range []string{"", "bob to 8b02d6e11", "", ""} {
+		got := ""
+		if back := history.Back(i); back != nil {
+			got = back.By + " to " + string(back.To)
+		}
+		if got != want {
+			t.Errorf("attempt %d: %q, want %q", i, got, want)
+		}
+	}
+}
+
 // TestAnEntryThatFailedTodayAndRunsAgainSaysBoth holds that no headline is better than the day below it.
 func TestAnEntryThatFailedTodayAndRunsAgainSaysBoth(t *testing.T) {
 	v := anEntry(0)

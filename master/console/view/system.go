@@ -38,8 +38,8 @@ type Commit struct {
 	Counts  *status.Counts  `json:"counts,omitempty"`  // of the revision in force
 	// Before is the revision that peels had before this one, if masters still have it; empty: there is none.
 	Before settings.Commit `json:"before,omitempty"`
-	// Back is the older revision to which a person went back from this one; nil: nobody did.
-	Back *status.Attempt `json:"back,omitempty"`
+	// Back is how a person went back from this revision or a newer one to an older one; nil: nobody did.
+	Back *Return `json:"back,omitempty"`
 	// Problems are those that it explains, the worst first. There are none if they cannot be read.
 	Problems []api.Problem `json:"problems,omitempty"`
 	// Change is what it changed, and Runs are those of the entries that it changed, since the hour in which it came.
@@ -75,18 +75,24 @@ func CommitOf(ctx context.Context, by api.Asker, hash string) (*Commit, error) {
 	return nil, &api.Error{Code: api.CodeNotFound, Msg: "no commit of the history begins with " + hash}
 }
 
-// Back returns the attempt by which a person went back from the commit of attempt i to an older one; nil: nobody did.
-// It is the next attempt at another commit, names the person, and its commit was there before.
-func (v *Commits) Back(i int) *status.Attempt {
-	if i == 0 {
-		return nil
+// A Return is an order of a person that gave the fleet a revision again which it had before.
+type Return struct {
+	By   string          `json:"by"`
+	From settings.Commit `json:"from"`
+	To   settings.Commit `json:"to"`
+}
+
+// Back returns how a person went back to a commit that is older than attempt i; nil: nobody did since the commit of
+// this attempt was last tried.
+func (v *Commits) Back(i int) *Return {
+	for j := i - 1; j >= 0 && v.Attempts[j].Commit != v.Attempts[i].Commit; j-- {
+		later := &v.Attempts[j]
+		was := func(a status.Attempt) bool { return a.Commit == later.Commit }
+		if later.By != "" && slices.ContainsFunc(v.Attempts[i+1:], was) {
+			return &Return{later.By, v.Attempts[j+1].Commit, later.Commit}
+		}
 	}
-	next := &v.Attempts[i-1]
-	was := func(a status.Attempt) bool { return a.Commit == next.Commit }
-	if next.By == "" || next.Commit == v.Attempts[i].Commit || !slices.ContainsFunc(v.Attempts[i+1:], was) {
-		return nil
-	}
-	return next
+	return nil
 }
 
 // Failed returns how many runs of the entries that it changed failed, see [Commit.AddChange].
