@@ -186,15 +186,26 @@ func gateForm(v *visit) (*page.Form, error) {
 		Seen: gateSeen(r),
 		What: [][2]string{
 			{"commit", page.Short(string(r.Commit))},
-			{"this wave", fmt.Sprintf("%d of %d peels have it, %d could not apply it, %d are offline",
-				r.Applied, r.Peels, r.Failed, r.Offline)},
+			{"this wave", fmt.Sprintf("%d of its %s have it, %d failed, %d offline",
+				r.Applied, page.Plural(r.Peels, "peel"), r.Failed, r.Offline)},
 			{"what is known", r.Reason},
-			{"then", fmt.Sprintf("it goes on after wave %d of %d", r.Wave, r.Waves)},
+			{"then", afterGate(r)},
 			{"who sees it", "the audit log and the history of the commit, as " + v.session.User},
 		},
 		Fields: []page.Field{reasonField()}, Back: "/commits/" + string(r.Commit),
 		Command: "zester sync approve " + shell.Word(r.Name) + " --revision " + page.Short(string(r.Commit)),
 	}, nil
+}
+
+// afterGate says what opening the gate of a rollout begins.
+func afterGate(r *status.Rollout) string {
+	if r.Wave < 1 || r.Wave >= len(r.Steps) {
+		return "no wave follows"
+	}
+	w := r.Steps[r.Wave-1]
+	rest := max(0, w.Changes-w.Peels)
+	return fmt.Sprintf("wave %s begins, %d of %d; %s", r.Steps[r.Wave].Name, r.Wave+1, r.Waves,
+		page.Counted(rest, "peel to change does not have it yet", "peels to change do not have it yet"))
 }
 
 func openGate(v *visit) (string, error) {

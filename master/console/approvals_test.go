@@ -235,7 +235,8 @@ func aPlanAndAGate(t *testing.T, f *fleet) {
 	holds("a gate", func(s *status.Sync) bool { return s.Rollout != nil && s.Rollout.State == "gate" })
 	ann.get("/").has(t, "The gate after wave canary", `href="/commits/`+sha+`/gate"`)
 	form = ann.get("/commits/" + sha + "/gate")
-	form.has(t, "Open the gate after the wave canary?", "1 of 1 peels have it", "zester sync approve canary")
+	form.has(t, "Open the gate after the wave canary?", "1 of its 1 peel have it, 0 failed",
+		"wave all begins, 2 of 2; 1 peel to change does not have it yet", "zester sync approve canary")
 	fewer := strings.Replace(form.field(t, "seen"), " 0 canary", " 1 canary", 1)
 	if got := ann.post("/commits/"+sha+"/gate", url.Values{"seen": {fewer}, "typed": {"canary"}}); got.status != http.StatusConflict {
 		t.Errorf("another number of peels had failed: %d", got.status)
@@ -245,5 +246,5 @@ func aPlanAndAGate(t *testing.T, f *fleet) {
 		t.Fatalf("%d\n%s", got.status, got.body)
 	}
 	inForce(sha)
-	ann.get("/commits/"+sha).has(t, "gate canary", "no errors")
+	ann.get("/commits/"+sha).has(t, "gate canary", "Opened by <b>ann</b> at", "</time>: no errors")
 }

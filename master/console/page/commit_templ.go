@@ -228,7 +228,7 @@ func wayOut(a *status.Attempt, at string) hop {
 		if w := &a.Steps[i]; !w.Began.IsZero() {
 			h = hop{
 				icon: "wave", word: "Wave", text: fmt.Sprintf("%s, %d of %d", w.Name, i+1, len(a.Steps)), href: at,
-				more: fmt.Sprintf("%s of %s applied", Number(w.Applied), Plural(w.Peels, "peel")),
+				more: fmt.Sprintf("%s of its %s applied", Number(w.Applied), Plural(w.Peels, "peel")),
 			}
 		}
 	}
@@ -708,9 +708,9 @@ func firstRuns(v *view.Commit) templ.Component {
 					return templ_7745c5c3_Err
 				}
 				var templ_7745c5c3_Var32 string
-				templ_7745c5c3_Var32, templ_7745c5c3_Err = templ.JoinStringErrs(thousands(v.Runs[i].Ran) + " of " + thousands(v.Runs[i].Expected) + " ran on " + Plural(v.Runs[i].Peels, "peel"))
+				templ_7745c5c3_Var32, templ_7745c5c3_Err = templ.JoinStringErrs(thousands(v.Runs[i].Ran) + " of " + thousands(v.Runs[i].Expected) + " ran, on " + Plural(v.Runs[i].Peels, "peel") + " with the entry")
 				if templ_7745c5c3_Err != nil {
-					return templ.Error{Err: templ_7745c5c3_Err, FileName: `commit.templ`, Line: 199, Col: 139}
+					return templ.Error{Err: templ_7745c5c3_Err, FileName: `commit.templ`, Line: 199, Col: 160}
 				}
 				_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var32))
 				if templ_7745c5c3_Err != nil {
@@ -780,6 +780,9 @@ func diffPart(v *view.Commit) Part {
 
 func runsPart(v *view.Commit) Part {
 	p := Part{Name: "runs", Heading: "First runs with it", Note: "since the hour in which it came"}
+	if v.Rollout != nil || v.Counts != nil && v.Counts.Applied < v.Counts.Peels {
+		p.Heading, p.Note = "Runs of what it changes", p.Note+", with or without it"
+	}
 	if len(v.Runs) == 0 {
 		p.Note, p.Empty = "", "Runs of the entries that the commit changed are counted here."
 	}

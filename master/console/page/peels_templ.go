@@ -318,7 +318,7 @@ func Peels(v *view.Peels, dispatch bool) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = Pager(Number(len(v.Rows)), Number(v.Total), peelsNext(v), "Next 100").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = Pager(Number(len(v.Rows)), Plural(v.Total, "peel"), peelsNext(v), "Next 100").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -9,6 +9,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/console/page"
 	"github.com/seed-c01c3da5/zester/master/console/view"
+	"github.com/seed-c01c3da5/zester/master/coverage/cause"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
 	"github.com/seed-c01c3da5/zester/settings/status"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -128,6 +129,51 @@ func TestACommitThatWasPassedIsNoWayBack(t *testing.T) {
 			t.Errorf("attempt %d: %q, want %q", i, got, want)
 		}
 	}
+}
+
+// TestAWaveSaysWhatItWaitsFor: each wave that is not over says what it waits for and until when, and each gate who opened
+// it and why, or who keeps what they run until somebody does.
+func TestAWaveSaysWhatItWaitsFor(t *testing.T) {
+	v := aRollout()
+	v.Attempt.Approvals = []status.Approval{{What: "gate canary", By: "ben", Reason: "totals equal", Time: now.Add(-time.Hour)}}
+	got := says(render(t, page.CommitPage(v, all, "Q7")))
+	has(t, got, "Opened by ben at 13:32 : totals equal",
+		"Wave quarter has passed, and a person decides. Until then 4,650 of 6,200 peels to change keep what they run.",
+		"waits for wave quarter and its gate")
+	lacks(t, got, "Opens for a person")
+
+	v.Rollout.State, v.Rollout.Reason, v.Rollout.Until = "soaks", "1,503 of 1,550 peels are watched", now.Add(10*time.Minute)
+	got = says(render(t, page.CommitPage(v, all, "Q7")))
+	has(t, got, "1,503 of 1,550 peels are watched, until 14:42", "Opens for a person once wave quarter has passed")
+
+	v.Waves[1].Gate = ""
+	got = says(render(t, page.CommitPage(v, all, "Q7")))
+	has(t, got, "waits for wave quarter")
+	lacks(t, got, "and its gate")
+
+	v.Rollout, v.Waves[1].Gate = nil, "manual"
+	got = says(render(t, page.CommitPage(v, all, "Q7")))
+	has(t, got, "Nobody opened it.")
+	lacks(t, got, "waits for wave")
+}
+
+// TestACommitSaysWhatIsWorstAndWhoHasIt: the headline names what fails since a commit came, and each count says of what
+// it is one: with a peel that is away, those of a wave, of the fleet and of an entry differ.
+func TestACommitSaysWhatIsWorstAndWhoHasIt(t *testing.T) {
+	v := aRollout()
+	v.Problems = []api.Problem{{Class: verdict.Failed, Entry: "price_sync", Peels: 38, Finding: &cause.Finding{Word: cause.Likely, Commit: "4e1f9c7a0"}}}
+	got := says(render(t, page.CommitPage(v, all, "Q7")))
+	has(t, got, "4e1f9c7a goes out: wave 2 of 3; price_sync fails on 38 peels", "1,503 of its 1,550 peels applied",
+		"1,550 of 6,200 peels to change", "9,262 of 9,300 ran, on 6,200 peels with the entry",
+		"since the hour in which it came, with or without it")
+
+	v.Rollout, v.InForce = nil, true
+	v.Counts = &status.Counts{Peels: 3, Applied: 1, Offline: 1, Failed: 1}
+	got = says(render(t, page.CommitPage(v, all, "Q7")))
+	has(t, got, "is in force on 1 of 3 peels; price_sync fails on 38 peels", "1 of 3 have it, 1 offline, 1 failed",
+		"with or without it")
+	v.Counts = &status.Counts{Peels: 3, Applied: 3}
+	lacks(t, says(render(t, page.CommitPage(v, all, "Q7"))), "with or without it", "have it,")
 }
 
 // TestAnEntryThatFailedTodayAndRunsAgainSaysBoth holds that no headline is better than the day below it.
