@@ -272,7 +272,11 @@ func filesBehindLinks(t *testing.T, f *fleet) {
 			t.Fatal(err)
 		}
 		for _, name := range []string{"pat", "ann"} {
-			if _, err := api.ScheduleAdd.Ask(t.Context(), f.people[name], add); err == nil || !strings.Contains(err.Error(), link[2]) {
+			f.until(t, "the end of a role", func(ctx context.Context) bool { // it may hold for a moment yet
+				_, err = api.ScheduleAdd.Ask(ctx, f.people[name], add)
+				return api.CodeOf(err) != api.CodeWaits
+			})
+			if err == nil || !strings.Contains(err.Error(), link[2]) {
 				t.Errorf("%s as a link: %s gets %q %v", what, name, api.CodeOf(err), err)
 			}
 		}
