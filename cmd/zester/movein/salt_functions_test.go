@@ -521,6 +521,20 @@ var lines = []line{
     unless:
       - runuser -u app -- sh -c 'export A='\''1'\''; export B='\''x y'\''; cd '\''/usr/my src'\'' || exit 1; test -e built'
 `},
+	{"cmd.run", "make", `"runas": "app", "unless": ["test -e a # old", "test -e b\ntest -e c"]`, `
+  id:
+    cmd.run:
+      command: make
+      user: app
+    unless:
+      - |-
+        runuser -u app -- sh -c '(
+        test -e a # old
+        ) && (
+        test -e b
+        test -e c
+        )'
+`},
 	{"cmd.run", "make", `"cwd": "/srv", "runas": "root", "onlyif": ["test -e go", "true"]`, `
   id:
     cmd.run:
@@ -543,8 +557,12 @@ var lines = []line{
     require:
       - ops
     unless:
-      - /bin/bash -c 'test -e /b'
-      - /bin/bash -c 'test -e /c'
+      - |-
+        (
+        /bin/bash -c 'test -e /b'
+        ) && (
+        /bin/bash -c 'test -e /c'
+        )
 `},
 	{"cmd.wait", "make", `"watch": [{"group": "ops"}]`, `
   id:

@@ -170,7 +170,7 @@ func TestTheShellOfTheGrains(t *testing.T) {
 		{"/bin/bash", `"state": "cmd", "fun": "run", "name": "[[ a ]] && b", "creates": "/c", "shell": "/bin/sh"`, "command: '[[ a ]] && b'\n"},
 		{"/bin/bash", `"state": "cmd", "fun": "run", "name": "make all", "creates": "/c"`, "command: make all\n"},
 		{"/bin/sh", `"state": "cmd", "fun": "run", "name": "a | b", "creates": "/c"`, "command: a | b\n"},
-		{"/bin/zsh", `"state": "service", "fun": "running", "name": "x", "unless": ["[[ a ]]", "true"]`, "unless:\n      - /bin/zsh -c '[[ a ]]'\n      - \"true\"\n"},
+		{"/bin/zsh", `"state": "service", "fun": "running", "name": "x", "unless": ["[[ a ]]", "true"]`, "unless:\n      - |-\n        (\n        /bin/zsh -c '[[ a ]]'\n        ) && (\n        true\n        )\n"},
 		{"/bin/zsh", `"state": "module", "fun": "run", "name": "cmd.run", "cmd": "a | b"`, "argv:\n        - /bin/zsh\n"},
 		{"/bin/sh", `"state": "module", "fun": "run", "name": "cmd.run", "cmd": "a | b", "shell": "/bin/bash"`, "argv:\n        - /bin/bash\n"},
 		{"/bin/zsh", `"state": "user", "fun": "present", "name": "x", "shell": "/bin/false", "unless": ["[[ a ]]"]`, "- /bin/zsh -c '[[ a ]]'\n"},

@@ -161,6 +161,10 @@ func (c *conversion) guards(fields map[string]any) error {
 				commands[i] = program + " -c " + shell.Quote(command)
 			}
 		}
+		if guard == "unless" && len(commands) > 1 {
+			// Salt skips the state if all of them succeed, and a peel if one does. A comment ends with its line.
+			commands = []string{"(\n" + strings.Join(commands, "\n) && (\n") + "\n)"}
+		}
 		fields[guard] = commands
 	}
 	if c.takeBool("failhard", false) {
