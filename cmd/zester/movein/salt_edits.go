@@ -114,10 +114,13 @@ func keyValue(c *conversion) error {
 
 	// Salt changes the first such line, and adds none.
 	c.function = "file.replace"
-	c.args["pattern"] = `\A((?s:.*?))^[ \t]*` + of + `.*$`
+	c.args["pattern"] = firstLine + `[ \t]*` + of + `.*$`
 	c.args["repl"] = "${1}" + strings.ReplaceAll(key+separator+value, "$", "$$")
 	return nil
 }
+
+// firstLine begins a pattern of file.replace that matches one line of a file, the first. Its group is the text before.
+const firstLine = `\A((?s:.*?))^`
 
 // oneOf is a pattern for what Salt removes at the beginning of a line that is to be uncommented: any of the characters,
 // as often as they are there.

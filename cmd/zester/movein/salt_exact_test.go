@@ -87,8 +87,8 @@ var exactLines = []line{
   id:
     file.replace:
       path: /f
-      pattern: ^.*(?:(?:a (b))|a \(b\)).*$
-      repl: x $$y
+      pattern: \A((?s:.*?))^.*(?:(?:a (b))|a \(b\)).*$
+      repl: ${1}x $$y
     onlyif:
       - test -e '/f'
 `},
@@ -97,8 +97,8 @@ var exactLines = []line{
   id:
     file.replace:
       path: /f
-      pattern: ^([ \t]*).*(?:^\s*b).*$
-      repl: ${1}a
+      pattern: \A((?s:.*?))^([ \t]*).*(?:^\s*b).*$
+      repl: ${1}${2}a
 `},
 	{"file.line", "/f", `"mode": "insert", "content": "a", "location": "end"`, `
   # note: Salt gives the line the indentation of the one beside it, unless indent is false; write it into line

@@ -662,8 +662,8 @@ var lines = []line{
   id:
     file.replace:
       path: /f
-      pattern: ^([ \t]*).*(?:^Port).*$
-      repl: ${1}Port 22
+      pattern: \A((?s:.*?))^([ \t]*).*(?:^Port).*$
+      repl: ${1}${2}Port 22
 `},
 	{"file.line", "/f", `"mode": "delete", "match": "^Port"`, `
   id:

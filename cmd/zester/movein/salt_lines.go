@@ -66,15 +66,15 @@ func (c *conversion) notePlace(given map[string]string, indents bool) {
 // beginsLine matches an expression of lines that have no indentation.
 var beginsLine = regexp.MustCompile(`^\^[A-Za-z0-9#]`)
 
-// lineReplaced has each line that matches replaced, and none added. Salt keeps the indentation.
+// lineReplaced has the first line that matches replaced, and none added. Salt keeps the indentation.
 func (c *conversion) lineReplaced(given map[string]string, indents bool) {
 	c.function = "file.replace"
 	line := strings.ReplaceAll(given["content"], "$", "$$")
-	c.args["pattern"], c.args["repl"] = "^.*(?:"+given["match"]+").*$", line
+	indentation := ""
 	if indents {
-		c.args["pattern"] = "^([ \\t]*).*(?:" + given["match"] + ").*$"
-		c.args["repl"] = "${1}" + strings.TrimLeft(line, " \t")
+		indentation, line = `([ \t]*)`, "${2}"+strings.TrimLeft(line, " \t")
 	}
+	c.args["pattern"], c.args["repl"] = firstLine+indentation+".*(?:"+given["match"]+").*$", "${1}"+line
 	if indents && strings.HasPrefix(given["match"], "^") && !beginsLine.MatchString(given["match"]) {
 		c.note("Salt keeps the indentation of a line that it replaces; write it into repl")
 	}
