@@ -307,7 +307,7 @@ func (m *Master) connect(ctx context.Context, url string, opts []nats.Option) (*
 			return nc, nil
 		}
 		err = dial.Explain(fmt.Errorf("cannot reach the bus at %s: %w", url, err), m.o.CA)
-		if errors.Is(err, nats.ErrAuthorization) {
+		if dial.Refusal(err) != nil {
 			return nil, err
 		}
 		m.log.Warn("waiting for the bus", dial.LogError(err, m.o.CA)...)

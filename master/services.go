@@ -81,9 +81,12 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, trust issuer, info In
 	}
 	if announce := trust.rotated; announce != nil {
 		trust.rotated = func() error {
+			if err := announce(); err != nil {
+				return err
+			}
 			// with the new keys, after the reply was sent
 			time.AfterFunc(time.Second, func() { _ = nc.ForceReconnect() })
-			return announce()
+			return nil
 		}
 	}
 	s := &services{m: m, nc: nc, js: js, trust: trust}

@@ -1,6 +1,7 @@
 package peel
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os/exec"
@@ -31,14 +32,14 @@ func (p *Peel) awaitReplace(ctx context.Context, leave context.CancelCauseFunc) 
 		case <-ctx.Done():
 			return
 		case path := <-p.o.Replace:
-			p.log.Info("another program is installed: the peel starts it when no command runs",
-				"version", versionOf(ctx, path))
-			p.untilIdle(ctx, path, leave)
+			version := versionOf(ctx, path)
+			p.log.Info("another program is installed: the peel starts it when no command runs", "version", version)
+			p.untilIdle(ctx, path, version, leave)
 		}
 	}
 }
 
-func (p *Peel) untilIdle(ctx context.Context, path string, leave context.CancelCauseFunc) {
+func (p *Peel) untilIdle(ctx context.Context, path, version string, leave context.CancelCauseFunc) {
 	tick := time.NewTicker(replaceInterval)
 	defer tick.Stop()
 
@@ -55,7 +56,8 @@ func (p *Peel) untilIdle(ctx context.Context, path string, leave context.CancelC
 			return
 		}
 		if looks%replaceAgain == replaceTell {
-			p.tellUpgrade(ctx, versionOf(ctx, path)+" waits for "+waitsFor(running))
+			version = cmp.Or(versionOf(ctx, path), version) // it says none while it is replaced
+			p.tellUpgrade(ctx, version+" waits for "+waitsFor(running))
 		}
 		if time.Since(began) >= replaceGiveUp {
 			p.log.Error("the new program was not started, as commands have run for a day: the entries that wait start")
@@ -76,7 +78,9 @@ func (p *Peel) untilIdle(ctx context.Context, path string, leave context.CancelC
 func versionOf(ctx context.Context, path string) string {
 	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
 	defer cancel()
-	out, _ := exec.CommandContext(ctx, path, "--version").Output() // an error says nothing about the rest of it
+	command := exec.CommandContext(ctx, path, "--version")
+	command.WaitDelay = time.Second // a child of it may keep its output open
+	out, _ := command.Output()      // an error says nothing about the rest of it
 	version, _, _ := strings.Cut(string(out), "\n")
 	if len(version) > maxVersion {
 		return ""

@@ -253,7 +253,7 @@ func lost(s *status.Sync) *failure {
 			continue
 		}
 		hint, known := unreadable[c.Reason]
-		if c.Reason == "Forbidden" && filepath.IsAbs(s.Repo) {
+		if c.Reason == "Forbidden" && filepath.IsAbs(strings.TrimPrefix(s.Repo, "file://")) {
 			hint = "the user of the master, zester if a package has made it, may not read that directory: " +
 				"keep the repo elsewhere than in /root and /home, such as in /srv"
 		}

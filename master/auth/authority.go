@@ -101,7 +101,7 @@ func (a *Authority) Run(ctx context.Context) error {
 		if err := a.Users.Publish(ctx); err != nil && ctx.Err() == nil {
 			a.o.Log.Warn("people of the key store not stored on the bus", "err", err)
 		}
-		if err := a.push(ctx); err != nil && ctx.Err() == nil {
+		if err := a.pushRotation(ctx); err != nil && ctx.Err() == nil {
 			a.o.Log.Warn("revocations not pushed to the bus", "err", err)
 		}
 		select {
@@ -142,7 +142,32 @@ func (a *Authority) uphold(ctx context.Context) bool {
 func (a *Authority) push(ctx context.Context) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	return a.send(ctx)
+}
+
+// pushRotation pushes. If the keys have changed it then replaces the credentials on this host, and records that servers
+// have the keys. Until both succeed, the next call tries them again.
+func (a *Authority) pushRotation(ctx context.Context) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	rotation := a.o.Keys.Rotation()
+	if err := a.send(ctx); err != nil || !a.dirty {
+		return err
+	}
+	if a.o.Rotated != nil {
+		if err := a.o.Rotated(); err != nil {
+			return fmt.Errorf("cannot replace the credentials on this host: %w", err)
+		}
+	}
+	if err := a.o.Keys.Pushed(rotation); err != nil {
+		return fmt.Errorf("cannot record that the bus has the keys: %w", err)
+	}
+	a.dirty = false
+	return nil
+}
+
+// send is push. The caller holds the lock.
+func (a *Authority) send(ctx context.Context) error {
 	for changed := true; changed; {
 		ends, err := a.ends(ctx)
 		if err != nil {
@@ -169,18 +194,6 @@ func (a *Authority) push(ctx context.Context) error {
 			a.pushed[role] = true
 		}
 	}
-	if !a.dirty {
-		return nil
-	}
-	if a.o.Rotated != nil { // before the record, so that it is called again if it fails
-		if err := a.o.Rotated(); err != nil {
-			return fmt.Errorf("cannot replace the credentials on this host: %w", err)
-		}
-	}
-	if err := a.o.Keys.Pushed(rotation); err != nil {
-		return fmt.Errorf("cannot record that the bus has the keys: %w", err)
-	}
-	a.dirty = false
 	return nil
 }
 

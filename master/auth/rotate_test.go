@@ -253,6 +253,10 @@ func TestCredentialsOfTheHostAreReplacedOnceTheyCanBe(t *testing.T) {
 		if _, err := a.RotateKeys(ctx); err != nil {
 			t.Fatal(err)
 		}
+		time.Sleep(5 * time.Second)
+		if err := a.Users.Push(ctx); err != nil || calls != 1 {
+			t.Errorf("a revocation waits for the disk of this host: %v, called %d times", err, calls)
+		}
 		time.Sleep(5 * time.Minute)
 		if calls != 3 || updates != len(grants.Roles()) || b.Keys.Dirty() {
 			t.Errorf("called %d times, %d accounts updated, dirty: %v", calls, updates, b.Keys.Dirty())

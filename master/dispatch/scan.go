@@ -199,9 +199,11 @@ func (s *Scanner) reclaim(ctx context.Context, listed *job.Job) error {
 	case err != nil:
 		return err
 	}
-	s.reclaimed.Add(1)
-	s.d.log.Info("job reclaimed", "jid", j.JID, "from", from, "status", j.Status, "epoch", j.Epoch,
-		"reclaims", j.ReclaimCount)
+	if from != s.d.o.Owner {
+		s.reclaimed.Add(1)
+		s.d.log.Info("job reclaimed", "jid", j.JID, "from", from, "status", j.Status, "epoch", j.Epoch,
+			"reclaims", j.ReclaimCount)
+	}
 	w := newWatch(j.Spec, j.User)
 	w.record = j
 	// Enter the watch before it is handed over: the next scan takes over what nobody watches.

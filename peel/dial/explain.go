@@ -93,8 +93,8 @@ const (
 		"if they are the right ones, another program has the master's port"
 )
 
-// refusals are the errors by which the bus refuses a credential, with the words of its server. The error of a new
-// connection that is refused has these words, and is none of the client's errors.
+// refusals are the errors by which the bus refuses a credential, with the words of its server. A new connection that is
+// refused returns these words, in an error that the client does not always know as its own.
 var refusals = []struct {
 	err   error
 	words string

@@ -253,7 +253,6 @@ func TestTroublesOfOneEntryAreOneAlert(t *testing.T) {
 	}
 }
 
-// An entry that fails and succeeds in turn causes a few messages, and then one alert that lasts.
 // An alert that begins again two days after its end, for which it was kept, ends as soon as before.
 func TestAnAlertThatBeginsAgainAfterDaysDoesNotFlap(t *testing.T) {
 	w := newWorld(t, rule("all", policy.Failed))
@@ -271,6 +270,7 @@ func TestAnAlertThatBeginsAgainAfterDaysDoesNotFlap(t *testing.T) {
 	}
 }
 
+// An entry that fails and succeeds in turn causes a few messages, and then one alert that lasts.
 func TestAFlappingTroubleCausesFewMessages(t *testing.T) {
 	for period, most := range map[time.Duration]int{time.Minute: 1, 20 * time.Minute: 5, time.Hour: 7, 4 * time.Hour: 9} {
 		w := newWorld(t, rule("all", policy.Failed))

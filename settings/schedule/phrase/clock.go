@@ -46,19 +46,45 @@ func (d part) half(hour int) (half byte, ok bool) {
 		return 'a', d == night
 	case d == morning || d == night && hour < 6:
 		return 'a', true
+	case d == evening:
+		return 'p', hour > 3
 	}
-	return 'p', true
+	return 'p', d == night || hour < 8
 }
 
-// excludes reports whether a time contradicts the part of the day, as 9am does in the evening. 12am and 12pm never do.
-func (d part) excludes(c clock) bool {
+// excludes reports whether a time, in minutes since midnight, contradicts the part of the day, as 9am does in the
+// evening. Midnight is the end of an evening.
+func (d part) excludes(minutes int) bool {
+	hour := minutes / 60
 	switch d {
 	case morning:
-		return c.half == 'p' && c.hour < 12 || c.hour > 12
-	case afternoon, evening:
-		return c.half == 'a' && c.hour < 12
+		return hour > 12
+	case afternoon:
+		return hour < 12 || hour > 19
+	case evening:
+		return hour > 0 && hour < 16
+	case night:
+		return hour > 5 && hour < 18
 	}
 	return false
+}
+
+// setPart sets the part of the day. Times before it must not depend on it.
+func (p *parser) setPart(d part) error {
+	if p.meaning.part = d; d == anyPart {
+		return nil
+	}
+	for _, c := range p.clocks {
+		minutes, _ := c.minutes()
+		switch {
+		case d.excludes(minutes):
+			return p.noHour(c.at, d)
+		case c.half == 0 && c.hour <= 12:
+			return fmt.Errorf("column %d: %q is before the %s that it is in; write it behind, or with am or pm",
+				p.words[c.at].column, p.words[c.at].written, d)
+		}
+	}
+	return nil
 }
 
 // partOfDay parses "morning", "night" and "evening" as days. Times without am and pm are then in that part of the day.
@@ -67,12 +93,11 @@ func (p *parser) partOfDay() (bool, error) {
 	if d == anyPart {
 		return false, nil
 	}
-	if p.meaning.unit == none {
+	if p.meaning.unit == none && p.meaning.only.Year == 0 {
 		p.meaning.unit, p.meaning.count = day, 1
 	}
-	p.meaning.part = d
 	p.at++
-	return true, nil
+	return true, p.setPart(d)
 }
 
 // ofDay skips "in the morning", "at night" and the like behind a time, and returns the part of the day.

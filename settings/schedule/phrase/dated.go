@@ -16,21 +16,16 @@ func Dated(text string, now time.Time) string {
 		if n == 0 {
 			continue
 		}
-		var out []string
-		for _, w := range words[:i] {
-			out = append(out, w.written)
-		}
+		before := words[:i]
 		if i > 0 && words[i-1].low == "on" {
-			out = out[:i-1]
+			before = words[:i-1]
 		}
-		out = append(out, now.AddDate(0, 0, days).Format("on 2 January 2006"))
+		date := now.AddDate(0, 0, days).Format("on 2 January 2006")
 		if words[i].low == "tonight" {
-			out = append(out, "at night")
+			date += " in the evening"
 		}
-		for _, w := range words[i+n:] {
-			out = append(out, w.written)
-		}
-		return strings.Join(out, " ")
+		text = written(before) + " " + date + " " + written(words[i+n:])
+		return strings.ReplaceAll(strings.TrimSpace(text), " ,", ",")
 	}
 	return text
 }

@@ -100,6 +100,10 @@ func (p *parser) counted() (bool, error) {
 	if p.take("a", "an", "per", "every", "each") {
 		u = units[p.peek(0)]
 	}
+	if n == 1 && p.peek(0) == "2" && p.peek(1) == "weeks" { // once a fortnight
+		p.at++
+		return true, p.period(2)
+	}
 	if u == none {
 		p.at = begin
 		return false, nil
@@ -115,7 +119,7 @@ func (p *parser) counted() (bool, error) {
 		p.at = begin
 		return true, p.second("count")
 	}
-	p.meaning.often, p.meaning.oftenIn = n, u
+	p.meaning.often, p.meaning.oftenIn, p.meaning.oftenAt = n, u, w.column
 	p.at++
 	return true, nil
 }
@@ -129,8 +133,8 @@ func (m *meaning) counted() error {
 	switch {
 	case m.often == 0 || named == m.often:
 		return nil
-	case named > 0 || whole%m.often != 0:
-		return fmt.Errorf("%d runs per %s do not say when; name all %[1]d", m.often, m.oftenIn)
+	case named > 0 || whole%m.often != 0 || m.oftenIn == day && m.hours != nil:
+		return fmt.Errorf("column %d: %d runs per %s do not say when; name all %[2]d", m.oftenAt, m.often, m.oftenIn)
 	}
 	for i := range m.often {
 		if m.oftenIn == hour {

@@ -15,6 +15,7 @@ type parser struct {
 	words   []word
 	at      int
 	bare    bool // the last time of day was a number alone
+	clocks  []clock
 	isTrial bool // what is not understood is an unknownWord
 	meaning meaning
 }
@@ -81,8 +82,7 @@ func (p *parser) clause() error {
 		p.at++
 		return p.starting()
 	case p.peek(0) == "at" && partOf(p.peek(1)) == night:
-		p.meaning.part = p.ofDay()
-		return nil
+		return p.setPart(p.ofDay())
 	case p.take("at"):
 		if units[p.peek(0)] == none && p.peek(0) != "the" {
 			return p.times()
@@ -230,7 +230,11 @@ func (p *parser) adverb() error {
 	if p.meaning.unit != none {
 		return fmt.Errorf("%q is a second period; the first is every %s", w.written, p.meaning.unit)
 	}
-	p.meaning.part = partOf(w.low)
+	if d := partOf(w.low); d != anyPart {
+		if err := p.setPart(d); err != nil {
+			return err
+		}
+	}
 	p.meaning.unit, p.meaning.count = adverbs[w.low], max(1, adverbCounts[w.low])
 	p.at++
 	return nil
@@ -366,6 +370,9 @@ func (p *parser) times() error {
 		if p.take(rangeWords...) {
 			return p.to(from)
 		}
+		if p.meaning.part == evening && from < 60 {
+			return p.noHour(p.clocks[len(p.clocks)-1].at, evening)
+		}
 		p.meaning.times = append(p.meaning.times, from)
 	}
 }
@@ -425,21 +432,41 @@ func (p *parser) time() (int, error) {
 		if d == anyPart {
 			d = p.meaning.part
 		}
-		if c.hour <= 12 {
-			if c.half, ok = d.half(c.hour); !ok {
-				return 0, p.noHour(at, d)
-			}
+		if !p.inHalf(&c, d, shift) {
+			return 0, p.noHour(at, d)
 		}
 		p.bare = c.bare && c.half == 0
 	}
-	if p.meaning.part.excludes(c) {
+	c.at = at
+	p.clocks = append(p.clocks, c)
+	minutes, ok := c.minutes()
+	if !ok {
+		p.at = at
+		return 0, p.unknown()
+	}
+	minutes = (minutes + shift + minutesPerDay) % minutesPerDay
+	if p.meaning.part.excludes(minutes) {
 		return 0, p.noHour(at, p.meaning.part)
 	}
-	if minutes, ok := c.minutes(); ok {
-		return (minutes + shift + minutesPerDay) % minutesPerDay, nil
+	return minutes, nil
+}
+
+// inHalf sets the half of the day of a clock that has none, by the part of the day. Quarter to 12 is before the other
+// half.
+func (p *parser) inHalf(c *clock, d part, shift int) (ok bool) {
+	switch {
+	case c.hour > 12 || d == anyPart:
+		return true
+	case c.hour == 12 && shift < 0:
+		if c.half, ok = d.half(11); c.half == 'p' {
+			c.half = 'a'
+		} else {
+			c.half = 'p'
+		}
+		return ok
 	}
-	p.at = at
-	return 0, p.unknown()
+	c.half, ok = d.half(c.hour)
+	return ok
 }
 
 // starting parses where the steps of a period begin.

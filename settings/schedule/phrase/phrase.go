@@ -112,6 +112,7 @@ type meaning struct {
 	startOf  unit // none if the phrase has no start
 	often    int  // runs in an hour or day, 0 if the phrase does not say
 	oftenIn  unit // hour or day
+	oftenAt  int  // column of the words
 	part     part // anyPart if the phrase has none
 	zone     string
 	only     cron.Days // the days that the phrase keeps

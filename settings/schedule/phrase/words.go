@@ -193,6 +193,7 @@ var clockForm = regexp.MustCompile(`^([0-9]{1,2})(?::([0-9]{2}))?([ap]m|[ap]\.m\
 // clock is the first word of a time of day; am, pm, noon or midnight may follow as a second word.
 type clock struct {
 	hour, minute int
+	at           int  // the index of the word
 	half         byte // 'a' for am, 'p' for pm, 0 if the word has neither
 	bare         bool // a number alone, which is a time of day only after at, between or to
 }
