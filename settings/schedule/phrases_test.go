@@ -118,6 +118,8 @@ func TestPhrasesFire(t *testing.T) {
 		{"every 20 minutes between 10 at night and 2 in the morning", "Sat 2026-11-28 22:00", "Sat 2026-11-28 22:20"},
 		{"tonight at 11", "Sat 2026-11-28 23:00", ""},
 		{"tonight at 23:30", "Sat 2026-11-28 23:30", ""},
+		{"friday night at 10", "Fri 2026-12-04 22:00", "Fri 2026-12-11 22:00"},
+		{"at 08:00 and 8pm", "Sat 2026-11-28 20:00", "Sun 2026-11-29 08:00"},
 		{"at 8pm every evening", "Sat 2026-11-28 20:00", "Sun 2026-11-29 20:00"},
 		{"at night, daily at 11", "Sat 2026-11-28 23:00", "Sun 2026-11-29 23:00"},
 		{"every evening at quarter to 12", "Sat 2026-11-28 23:45", "Sun 2026-11-29 23:45"},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math/bits"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -29,6 +30,10 @@ func (m *meaning) timing() (Timing, error) {
 	}
 	if err := m.leaveOut(); err != nil {
 		return Timing{}, err
+	}
+	if m.isTwoDays() {
+		return Timing{}, errors.New("a night of certain days has the first hours of the next day; " +
+			"write the day of the time, like \"saturday at 2am\"")
 	}
 	if d, ok := m.interval(); ok {
 		if !m.bare() {
@@ -64,6 +69,17 @@ func (m *meaning) timing() (Timing, error) {
 		t.Cron = append(t.Cron, f.minute+" "+f.hour+" "+days)
 	}
 	return t, nil
+}
+
+// isTwoDays reports whether the phrase has a time from midnight to 6:00 in a night of certain days. "friday night at 2"
+// may be on friday or saturday.
+func (m *meaning) isTwoDays() bool {
+	isNight := m.atNight || m.part == night
+	if !isNight || m.weekdays|m.dates == 0 && m.only == (cron.Days{}) {
+		return false
+	}
+	isEarly := func(minutes int) bool { return minutes < 6*60 }
+	return m.hours != nil && isEarly(m.hours.from) || slices.ContainsFunc(m.times, isEarly)
 }
 
 // bare reports whether the phrase has no other clauses than a period and a zone.

@@ -41,7 +41,11 @@ func (p *parser) nth() (bool, error) {
 		p.ofMonths()
 		return true, nil
 	}
-	if weeks == 1 && p.take("day") {
+	if weeks == 1 && p.peek(0) == "day" {
+		if err := p.mark('d'); err != nil {
+			return true, err
+		}
+		p.at++
 		p.meaning.only.LastDay = true
 		p.ofTheMonth()
 		p.ofMonths()
@@ -76,6 +80,9 @@ func isWeekday(w string) bool {
 
 // alternate parses the weekdays after "every other" and "every second".
 func (p *parser) alternate() error {
+	if p.meaning.weekdays != 0 {
+		return p.second("choice of weekdays")
+	}
 	p.meaning.only.Alternate = true
 	return p.list(&p.meaning.weekdays, p.weekday)
 }

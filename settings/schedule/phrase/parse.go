@@ -2,7 +2,6 @@ package phrase
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -16,7 +15,8 @@ type parser struct {
 	at      int
 	bare    bool // the last time of day was a number alone
 	clocks  []clock
-	isTrial bool // what is not understood is an unknownWord
+	order   []byte // 'd' for days and 't' for times, in their order
+	isTrial bool   // what is not understood is an unknownWord
 	meaning meaning
 }
 
@@ -37,6 +37,19 @@ func (p *parser) take(words ...string) bool {
 	}
 	p.at++
 	return true
+}
+
+// mark notes that days or times begin at the next word. Times belong to all days of a phrase, so other days or times
+// behind them are an error: monday at 9am and friday at 5pm.
+func (p *parser) mark(what byte) error {
+	if n := len(p.order); n > 0 && p.order[n-1] == what {
+		return nil
+	}
+	if p.order = append(p.order, what); len(p.order) < 3 {
+		return nil
+	}
+	w := p.words[min(p.at, len(p.words)-1)]
+	return fmt.Errorf("column %d: other days and times begin at %q; write two entries", w.column, w.written)
 }
 
 func (p *parser) unknown() error {
@@ -189,8 +202,9 @@ func (p *parser) value() error {
 	default:
 		return p.named()
 	}
+	err := p.mark('d')
 	p.at++
-	return nil
+	return err
 }
 
 // named parses a list of weekdays, months or dates, or a time of day.
@@ -280,6 +294,15 @@ var rangeWords = []string{"to", "-", "through", "thru", "until", "till"}
 
 // list parses "a, b and c" and "a to b" into a mask.
 func (p *parser) list(mask *uint64, read item) error {
+	isWeekdays := mask == &p.meaning.weekdays
+	if _, ok := read(); ok && (isWeekdays || mask == &p.meaning.dates) {
+		if err := p.mark('d'); err != nil {
+			return err
+		}
+		if isWeekdays && p.meaning.only.Alternate && *mask != 0 {
+			return p.second("choice of weekdays")
+		}
+	}
 	for first := true; ; first = false {
 		at := p.at
 		if !first && !p.separator() {
@@ -302,11 +325,11 @@ func (p *parser) list(mask *uint64, read item) error {
 				return err
 			}
 		}
-		if low > high && mask != &p.meaning.weekdays {
+		if low > high && !isWeekdays {
 			return fmt.Errorf("the range from %q runs backwards", written)
 		}
 		for v := low; ; v = (v + 1) % 64 {
-			if mask == &p.meaning.weekdays {
+			if isWeekdays {
 				v %= 7
 			}
 			*mask |= 1 << v
@@ -342,155 +365,4 @@ func (p *parser) end(mask *uint64, read item) (int, error) {
 	}
 	p.at++
 	return n, nil
-}
-
-// times parses times of day, or a range of hours.
-func (p *parser) times() error {
-	for first := true; ; first = false {
-		at := p.at
-		if !first && !p.separator() {
-			return nil
-		}
-		if !first {
-			p.take("at")
-		}
-		_, isClock := clockOf(p.peek(0))
-		isPeriod := p.number(0) && units[p.peek(1)] != none
-		if !isClock && p.quarterAhead() == 0 || !first && isPeriod {
-			if first {
-				return p.unknown()
-			}
-			p.at = at
-			return nil
-		}
-		from, err := p.time()
-		if err != nil {
-			return err
-		}
-		if p.take(rangeWords...) {
-			return p.to(from)
-		}
-		if p.meaning.part == evening && from < 60 {
-			return p.noHour(p.clocks[len(p.clocks)-1].at, evening)
-		}
-		p.meaning.times = append(p.meaning.times, from)
-	}
-}
-
-func (p *parser) between() error {
-	from, err := p.time()
-	if err != nil {
-		return err
-	}
-	if !p.take("and", "to", "-") {
-		return p.unknown()
-	}
-	return p.to(from)
-}
-
-func (p *parser) to(from int) error {
-	begin := p.bare
-	to, err := p.time()
-	if begin && p.bare && to <= from && from <= minutesPerDay/2 && to <= minutesPerDay/2 {
-		to += minutesPerDay / 2 // 9 to 5
-	}
-	switch {
-	case err != nil:
-		return err
-	case p.meaning.hours != nil:
-		return errors.New("a phrase has at most one range of hours")
-	case from == to:
-		return errors.New("the range of hours is empty: start and end are equal")
-	}
-	p.meaning.hours = &span{from, to}
-	return nil
-}
-
-// time parses one time of day, with the am, pm, noon, midnight or o'clock after its number.
-func (p *parser) time() (int, error) {
-	shift := p.quarter()
-	c, ok := clockOf(p.peek(0))
-	if !ok {
-		return 0, p.unknown()
-	}
-	at := p.at
-	p.at++
-	p.bare = false
-	switch {
-	case c.half != 0:
-	case p.take("am", "a.m."):
-		c.half = 'a'
-	case p.take("pm", "p.m."):
-		c.half = 'p'
-	case c.hour == 12 && p.take("noon", "midday"):
-		c.half = 'p'
-	case c.hour == 12 && p.take("midnight"):
-		c.half = 'a'
-	default:
-		p.take("o'clock")
-		d := p.ofDay()
-		if d == anyPart {
-			d = p.meaning.part
-		}
-		if !p.inHalf(&c, d, shift) {
-			return 0, p.noHour(at, d)
-		}
-		p.bare = c.bare && c.half == 0
-	}
-	c.at = at
-	p.clocks = append(p.clocks, c)
-	minutes, ok := c.minutes()
-	if !ok {
-		p.at = at
-		return 0, p.unknown()
-	}
-	minutes = (minutes + shift + minutesPerDay) % minutesPerDay
-	if p.meaning.part.excludes(minutes) {
-		return 0, p.noHour(at, p.meaning.part)
-	}
-	return minutes, nil
-}
-
-// inHalf sets the half of the day of a clock that has none, by the part of the day. Quarter to 12 is before the other
-// half.
-func (p *parser) inHalf(c *clock, d part, shift int) (ok bool) {
-	switch {
-	case c.hour > 12 || d == anyPart:
-		return true
-	case c.hour == 12 && shift < 0:
-		if c.half, ok = d.half(11); c.half == 'p' {
-			c.half = 'a'
-		} else {
-			c.half = 'p'
-		}
-		return ok
-	}
-	c.half, ok = d.half(c.hour)
-	return ok
-}
-
-// starting parses where the steps of a period begin.
-func (p *parser) starting() error {
-	u := units[p.peek(0)]
-	least, most := 0, 59
-	switch u {
-	case minute:
-	case hour:
-		most = 23
-	case day:
-		least, most = 1, 31
-	default:
-		return p.unknown()
-	}
-	p.at++
-	n, ok := p.numeral(least, most)()
-	if !ok {
-		return p.unknown()
-	}
-	if p.meaning.startOf != none {
-		return errors.New("a phrase has at most one start")
-	}
-	p.at++
-	p.meaning.start, p.meaning.startOf = n, u
-	return nil
 }

@@ -114,6 +114,7 @@ type meaning struct {
 	oftenIn  unit // hour or day
 	oftenAt  int  // column of the words
 	part     part // anyPart if the phrase has none
+	atNight  bool // a time depends on the night
 	zone     string
 	only     cron.Days // the days that the phrase keeps
 

@@ -195,15 +195,16 @@ type clock struct {
 	hour, minute int
 	at           int  // the index of the word
 	half         byte // 'a' for am, 'p' for pm, 0 if the word has neither
+	isWord       bool // noon or midnight
 	bare         bool // a number alone, which is a time of day only after at, between or to
 }
 
 func clockOf(w string) (clock, bool) {
 	switch w {
 	case "noon", "midday":
-		return clock{hour: 12, half: 'p'}, true
+		return clock{hour: 12, half: 'p', isWord: true}, true
 	case "midnight":
-		return clock{hour: 12, half: 'a'}, true
+		return clock{hour: 12, half: 'a', isWord: true}, true
 	}
 	if n := slices.Index(numbers, w); n > 0 {
 		return clock{hour: n, bare: true}, true
