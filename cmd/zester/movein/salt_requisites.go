@@ -156,6 +156,9 @@ func (c *conversion) guards(fields map[string]any) error {
 		if !ok {
 			return refuse("argument %s: a function of Salt", guard)
 		}
+		if slices.ContainsFunc(listOf(value), func(e any) bool { _, isText := e.(string); return !isText }) {
+			return refuse("argument %s: a value of another form", guard) // Salt fails
+		}
 		for i, command := range commands {
 			if program := c.shellFor(command); program != "" {
 				commands[i] = program + " -c " + shell.Quote(command)
