@@ -12,7 +12,7 @@ import (
 // rule is refused.
 var changesNothing = map[string]string{
 	"": "order saltenv fire_event parallel reload_modules reload_grains reload_pillar aggregate " +
-		"use use_in",
+		"prerequired use use_in",
 	"archive": "archive_format keep_source enforce_toplevel source_hash source_hash_update " +
 		"source_hash_name trim_output skip_verify overwrite",
 	"archive.extracted": "force=False clean=False clean_parent=False extract_perms=True use_etag=False " +

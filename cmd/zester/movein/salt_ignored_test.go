@@ -125,7 +125,7 @@ var alike = map[string]string{
 
 // ofAll are arguments of all functions, which are tried with some of them. For prereq and check_cmd there is no counterpart.
 const ofAll = `"order": 5, "saltenv": "dev", "fire_event": true, "parallel": true, "reload_modules": true,
-	"failhard": true, "retry": true, "check_cmd": "true", "unless": "true", "onlyif": "true", "prereq": [{"test": "other"}]`
+	"failhard": true, "retry": true, "check_cmd": "true", "unless": "true", "onlyif": "true", "prerequired": [{"test": "other"}], "prereq": [{"test": "other"}]`
 
 // documented are the arguments that Salt documents for its functions, with a value that is not the default.
 var documented = map[string]string{
