@@ -11,7 +11,7 @@ import (
 // argument that they belong to, or have an effect here in any case. An argument that is neither here nor read by its
 // rule is refused.
 var changesNothing = map[string]string{
-	"": "order saltenv fire_event parallel reload_modules reload_grains reload_pillar aggregate " +
+	"": "order saltenv fire_event parallel=False reload_modules reload_grains reload_pillar aggregate " +
 		"prerequired use use_in",
 	"archive": "archive_format keep_source enforce_toplevel source_hash source_hash_update " +
 		"source_hash_name trim_output skip_verify overwrite",

@@ -60,6 +60,8 @@ func TestArgumentsThatAreLeftOutHaveANote(t *testing.T) {
 		{`"state": "virtualenv", "fun": "managed", "name": "/srv/a/v", "pip_pkgs": ["a"], "python": "/opt/bin/python3.9"`, "argument python: /opt/bin/python3.9 is left out: pip.installed makes the environment with python3"},
 		{`"state": "virtualenv", "fun": "managed", "name": "/srv/a/v", "pip_pkgs": ["a"], "python": "/usr/bin/python3"`, ""},
 		{`"state": "cmd", "fun": "run", "name": "a | b", "creates": "/a", "python_shell": true`, ""},
+		{`"state": "cmd", "fun": "run", "name": "a", "creates": "/a", "parallel": true`, "argument parallel is left out: the states of a host run one after another"},
+		{`"state": "cmd", "fun": "run", "name": "a", "creates": "/a", "parallel": false`, ""},
 		{`"state": "pkg", "fun": "installed", "name": "git", "prerequired": [{"file": "/a"}]`, ""},
 	} {
 		r, err := Salt(SaltInput{Hosts: []Minion{low(t, `[{"__sls__": "s", "__id__": "x", `+c.args+`}]`)}})

@@ -170,6 +170,10 @@ func (c *conversion) guards(fields map[string]any) error {
 		}
 		fields[guard] = commands
 	}
+	if c.left["parallel"] == true {
+		c.take("parallel")
+		c.note("argument parallel is left out: the states of a host run one after another")
+	}
 	if c.takeBool("failhard", false) {
 		fields["failhard"] = true
 	}
