@@ -37,6 +37,7 @@ func TestRequisitesGoThroughWhatDoesNothing(t *testing.T) {
 		[3]string{"service.running", "db", `"watch": [{"test": "still"}]`},
 		[3]string{"module.run", "service.systemctl_reload", `"onchanges": [{"file": "/b"}]`},
 		[3]string{"service.running", "app", `"watch": [{"module": "service.systemctl_reload"}]`},
+		[3]string{"module.run", "again", `"service.systemctl_reload": null, "onchanges": [{"file": "/b"}]`},
 		[3]string{"module.run", "test.ping", ""},
 		[3]string{"cmd.run", "make", `"onchanges": [{"module": "test.ping"}]`},
 		[3]string{"stateconf.set", "set", `"onchanges": [{"file": "/b"}]`},
@@ -57,6 +58,7 @@ func TestRequisitesGoThroughWhatDoesNothing(t *testing.T) {
 		"  still:\n" + never + "    require:\n      - /b\n",
 		"  service.systemctl_reload:\n" + always + "    onchanges:\n      - /b\n",
 		"    watch:\n      - service.systemctl_reload\n",
+		"  again:\n" + always + "    onchanges:\n      - /b\n",
 		"  test.ping:\n" + always + "  make:\n", // it changes in each run, as in Salt
 		"  set:\n" + never + "    require:\n      - /b\n",
 		"  alone:\n" + always + "    enabled: false\n",

@@ -115,7 +115,8 @@ func declaration(raw map[string]any) (Declaration, error) {
 	}
 	delete(args, "order") // the list has the order; the number of a declaration differs between hosts
 	for name, value := range args {
-		if value == nil || strings.HasPrefix(name, "__") {
+		isCall := d.State == "module" && strings.Contains(name, ".") // of a function, which may have no arguments
+		if value == nil && !isCall || strings.HasPrefix(name, "__") {
 			delete(args, name)
 		}
 	}
