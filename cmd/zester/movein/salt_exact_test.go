@@ -279,6 +279,15 @@ var exactLines = []line{
       command: make
       creates: /x
 `},
+	{"cmd.run", "make", `"user": "app", "creates": "/x", "onlyif": "test -e /a"`, `
+  # note: Salt ignores user here; runas is its argument
+  id:
+    cmd.run:
+      command: make
+      creates: /x
+    onlyif:
+      - test -e /a
+`},
 	{"user.present", "bob", `"system": true, "createhome": false, "uid": 7, "allow_uid_change": true, "fullname": "B"`, `
   # note: argument fullname becomes the whole comment of the user: Salt leaves its room and its phones
   id:

@@ -125,6 +125,9 @@ func (c *conversion) shellFor(command string) string {
 // command reads the shell of a command.
 func command(c *conversion) error {
 	c.takeText("shell")
+	if c.takeText("user") != "" {
+		c.note("Salt ignores user here; runas is its argument")
+	}
 	if program := c.shellFor(c.Name); program != "" && c.args["argv"] == nil {
 		c.args["argv"] = []string{program, "-c", c.Name}
 		delete(c.args, "command")

@@ -30,7 +30,7 @@ var units = map[string]argument{
 }
 
 var commands = map[string]argument{
-	"cwd": {"cwd", asText}, "runas": {"user", asText}, "user": {"user", asText}, "env": {"env", asEnv},
+	"cwd": {"cwd", asText}, "runas": {"user", asText}, "env": {"env", asEnv},
 	"stdin": {"stdin", asText}, "creates": {"creates", asText}, "hide_output": {"", noted},
 	"use_vt": {"", noted},
 }
