@@ -3,6 +3,7 @@ package movein
 import (
 	"maps"
 	"slices"
+	"strings"
 )
 
 // inOrder sorts declarations as Salt runs them: each in its place, and before it what it needs.
@@ -79,7 +80,7 @@ func (n *naming) isObserved(h *Minion, at int) bool {
 	})
 }
 
-// A bridge mends the requisites of the states of a host on declarations that are not converted.
+// A bridge mends the states of a host that have to do with declarations that are not converted.
 type bridge struct {
 	naming *naming
 	host   *Minion
@@ -104,6 +105,7 @@ func (n *naming) bridge(h *Minion, all []attempt) {
 	for at := range all {
 		for i := range all[at].states {
 			b.mend(&all[at], &all[at].states[i])
+			b.keep(&all[at], &all[at].states[i])
 		}
 	}
 }
@@ -139,6 +141,21 @@ func (b *bridge) mend(a *attempt, m *made) {
 		fields["require"] = union(required, needs)
 	}
 	m.fields = fields
+}
+
+// keep takes clean from a directory where it would delete what a declaration that is not converted puts there.
+func (b *bridge) keep(a *attempt, m *made) {
+	dir, _ := m.args["path"].(string)
+	var lost []string
+	for at, d := range b.host.Low {
+		if b.all[at].err != nil && strings.HasPrefix(d.Name, strings.TrimSuffix(dir, "/")+"/") {
+			lost = append(lost, d.Name)
+		}
+	}
+	if m.args["clean"] == true && len(lost) > 0 {
+		delete(m.args, "clean")
+		a.note("argument clean is left out: it would delete " + some(lost) + ", not converted")
+	}
 }
 
 // before returns the names of the states that run before a declaration, because it needs them. In place of one that is

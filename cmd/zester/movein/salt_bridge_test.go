@@ -83,6 +83,9 @@ func TestRequisitesOnWhatIsNotConvertedAreNoted(t *testing.T) {
 		[3]string{"cmd.run", "mend", `"onfail": [{"rsync": "first"}]`},
 		[3]string{"ini.options_present", "/i", `"sections": {"a": "1", "b": "2"}, "require": [{"x": "none"}]`},
 		[3]string{"cmd.run", "parts", `"creates": "/p", "require": [{"ini": "/i"}]`},
+		[3]string{"file.directory", "/srv/d", `"clean": true`},
+		[3]string{"file.managed", "/srv/d/a", `"contents": [], "require": [{"file": "/srv/d"}]`},
+		[3]string{"file.directory", "/srv/d/b", `"clean": true`},
 	)}})
 	if err != nil {
 		t.Fatal(err)
@@ -96,6 +99,8 @@ func TestRequisitesOnWhatIsNotConvertedAreNoted(t *testing.T) {
 		"  # note: it does not run after a change of second, not converted\n  some:\n",
 		"  # note: it never runs: it waits for a failure of first, not converted\n  mend:\n    cmd.run: {}\n    onfail:\n      - first\n",
 		"  # note: it runs without what it requires: /i, not converted\n  parts:\n    cmd.run:\n      creates: /p\n    require:\n      - /i\n",
+		"  # note: argument clean is left out: it would delete /srv/d/a, not converted\n  /srv/d:\n    file.directory: {}\n",
+		"  /srv/d/b:\n    file.directory:\n      clean: true\n",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("there is no %q in\n%s", want, text)
@@ -106,7 +111,7 @@ func TestRequisitesOnWhatIsNotConvertedAreNoted(t *testing.T) {
 			t.Errorf("%v", row)
 		}
 	}
-	if n := strings.Count(text, ", not converted\n"); n != 6 {
+	if n := strings.Count(text, ", not converted\n"); n != 7 {
 		t.Errorf("%d notes in\n%s", n, text)
 	}
 }
