@@ -103,6 +103,7 @@ func TestWhatWouldDoSomethingElseIsRefused(t *testing.T) {
 		{`"state": "cron", "fun": "present", "name": "% a"`, `a % in the command, after which cron takes the text as its input: write \% for the character`},
 		{`"state": "pkg", "fun": "installed", "name": "a", "pkgs": [{"b": "latest"}]`, "argument pkgs: a package in its latest version: give it as pkg.latest"},
 		{`"state": "pkgrepo", "fun": "managed", "name": "deb [arch=amd64 trusted=yes] http://e.org x main"`, "a repository with options"},
+		{`"state": "pkgrepo", "fun": "managed", "name": "deb http://e.org x main", "key_url": "https://e.org/key.asc"`, "argument key_url: a file that is not salt://: download it into files/ and give it as key"},
 		{`"state": "pkgrepo", "fun": "managed", "name": "deb http://e.org x main", "dist": "y"`, "argument dist: another suite than the line of the repository has"},
 		{`"state": "file", "fun": "keyvalue", "name": "/a", "key": "k", "value": "v", "search_only": true`, "argument search_only: true, which changes nothing"},
 		{`"state": "file", "fun": "replace", "name": "/a", "pattern": "a", "repl": "\\d"`, `argument repl: \d, which only Python reads`},

@@ -57,6 +57,9 @@ func repository(c *conversion) error {
 	if key == "" {
 		return nil
 	}
+	if !strings.HasPrefix(key, "salt://") {
+		return refuse("argument key_url: a file that is not salt://: download it into files/ and give it as key")
+	}
 	var err error
 	c.args["key"], err = c.copyFile(key)
 	return err
