@@ -239,7 +239,8 @@ var unreadable = map[string]string{
 	"RefNotFound": "push the branch, or name another: branch: of the master's configuration",
 	"NotFound": "is the address right? repo: of the master's configuration; " +
 		"a private repo also needs a credential, below git:",
-	"NotGit":                "is the address right? repo: of the master's configuration",
+	"NotGit": "is the address right? repo: of the master's configuration. " +
+		"A new repo needs git init and a first commit",
 	"AuthenticationFailed":  "give the master a credential that may read the repo, below git: of its configuration",
 	"Forbidden":             "give the master a credential that may read the repo, below git: of its configuration",
 	"CredentialsUnreadable": "the files are named below git: of the master's configuration",

@@ -101,6 +101,9 @@ type Joiner struct {
 // New checks the options and the files, and creates the key if there is none.
 func New(o Options) (*Joiner, error) {
 	token, pin, address := splitJoin(o.Join)
+	if strings.HasPrefix(address, "zester.") { // not in the error: it is a secret
+		return nil, errors.New("cannot join: there is no address behind the token: write TOKEN@HOST:PORT")
+	}
 	if strings.Contains(o.Join, "@") && !strings.HasPrefix(token, "zester.") {
 		return nil, errors.New("cannot join: what is before the @ is no join token; " +
 			"zester auth join-token create prints one, which begins with \"zester.\"")

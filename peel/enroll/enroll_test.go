@@ -219,6 +219,16 @@ func TestWhatIsNoAddressOrPinIsRefused(t *testing.T) {
 	}
 }
 
+// TestATokenWithoutAnAddressIsNotPrinted: the error is in the journal, and the token is a secret.
+func TestATokenWithoutAnAddressIsNotPrinted(t *testing.T) {
+	for _, join := range []string{"zester.web.secret", "zester.web.secret." + strings.Repeat("a", 43), "zester.web.secret@master"} {
+		_, err := New(Options{ID: "web.01", DataDir: t.TempDir(), Join: join})
+		if err == nil || !strings.Contains(err.Error(), "HOST:PORT") || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%q: %v", join, err)
+		}
+	}
+}
+
 func TestATokenThatWasNotFilledInIsNamed(t *testing.T) {
 	_, err := New(Options{ID: "web.01", DataDir: t.TempDir(), Join: "TOKEN@master:8440"})
 	if err == nil || !strings.Contains(err.Error(), "zester auth join-token create prints one") {

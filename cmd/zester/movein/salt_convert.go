@@ -127,6 +127,8 @@ func (n *naming) attempt(h *Minion, at int, src *sources) attempt {
 	late := isLate(h, at)
 	if late {
 		listens, _ = c.take("listen")
+	} else if c.left["listen"] != nil {
+		c.note(forAll + "what listens is skipped if the state that it listens to fails: in Salt it runs")
 	}
 	fields, err := n.fieldsOf(c, at)
 	c.fields = fields

@@ -22,6 +22,7 @@ func TestNotesOnAllSuchStates(t *testing.T) {
 		marked = "a file without such a line, with the mark or without, is left: Salt fails"
 		none   = "a file without such a line is left: Salt fails, unless ignore_missing is true"
 		branch = "the clone is on no branch: Salt makes one of the name of the revision, or of branch"
+		place  = "a line that is anywhere in the file is left, and of several places the last counts: Salt looks beside the place, and fails if there are several"
 		mode   = "a file that somebody made executable is so no more: Salt leaves its mode, as there is no file_mode"
 	)
 	for _, c := range []struct{ function, name, args, want string }{
@@ -38,6 +39,8 @@ func TestNotesOnAllSuchStates(t *testing.T) {
 		{"file.keyvalue", "/a", `"key": "a", "value": "b", "append_if_not_found": true`, value},
 		{"file.keyvalue", "/a", `"key": "a", "value": "b"`, value + more},
 		{"ini.options_present", "/a", `"sections": {"a": "b"}`, option},
+		{"file.line", "/a", `"mode": "ensure", "content": "x", "after": "^b"`, place},
+		{"file.line", "/a", `"mode": "insert", "content": "x", "location": "end"`, ""},
 		{"file.comment", "/a", `"regex": "b"`, none},
 		{"file.comment", "/a", `"regex": "b", "ignore_missing": true`, ""},
 		{"file.uncomment", "/a", `"regex": "b"`, marked},

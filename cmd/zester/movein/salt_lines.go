@@ -55,6 +55,10 @@ func patternOf(text string) string {
 
 // notePlace notes what Salt does with the beginning of a new line, and with a file that is missing.
 func (c *conversion) notePlace(given map[string]string, indents bool) {
+	if given["after"]+given["before"] != "" {
+		c.note(forAll + "a line that is anywhere in the file is left, and of several places the last counts: " +
+			"Salt looks beside the place, and fails if there are several")
+	}
 	if indents && !beginsLine.MatchString(given["after"]+given["before"]) {
 		c.note("Salt gives the line the indentation of the one beside it, unless indent is false; write it into line")
 	}
