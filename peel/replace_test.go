@@ -17,6 +17,7 @@ func TestTheUpgradeThatWaitsIsTheLastOneThatWasInstalled(t *testing.T) {
 		b.options = func(o *peel.Options) { o.Replace = replace }
 		b.start()
 		b.ask(wire.Request{Function: "test.sleep", ID: "1h", Epoch: 1})
+		time.Sleep(time.Second) // it runs
 		program := filepath.Join(t.TempDir(), "zester-peel")
 		install := func(version string) {
 			if err := os.WriteFile(program, []byte("#!/bin/sh\necho "+version+"\n"), 0o755); err != nil {

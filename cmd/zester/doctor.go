@@ -357,6 +357,11 @@ func (d *doctor) master(ctx context.Context, client *api.Client, bus api.ClientO
 		d.found("masters", broken, "", "%v", err)
 	}
 	d.masters(held)
+	hosts, err := client.Enrolled(ctx, api.EnrollQuery{})
+	if err != nil && api.CodeOf(err) != api.CodeForbidden { // some see a part of the fleet
+		d.found("hosts", broken, "", "%v", err)
+	}
+	d.hosts(hosts)
 	peels, err := client.PeelsWithFacts(ctx, "*")
 	if err != nil {
 		d.found("peels", broken, "", "%v", err)

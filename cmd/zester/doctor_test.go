@@ -204,6 +204,17 @@ func TestTwoHostsUnderOnePeelIDAreNamedByTheDoctor(t *testing.T) {
 	}
 }
 
+func TestTheDoctorNamesThePeelsWhoseIDAnotherHostAsksFor(t *testing.T) {
+	rival := func(ago time.Duration) *credential.ConflictingKey {
+		return &credential.ConflictingKey{Public: "UX", From: "10.0.0.9", Time: time.Now().Add(-ago)}
+	}
+	d := doctor{}
+	d.hosts([]credential.Enrolled{{ID: "web-01", Conflicting: rival(time.Hour)}, {ID: "web-02", Conflicting: rival(2 * time.Hour)}, {ID: "web-03"}})
+	if len(d.Findings) != 1 || d.Findings[0].State != warning || d.Findings[0].Detail != "a host with another key asks to join as web-01" {
+		t.Errorf("%+v", d.Findings)
+	}
+}
+
 func TestTheDoctorShowsTheFirstErrorsOfPeels(t *testing.T) {
 	var peels []status.Peel
 	for n := range 5 {

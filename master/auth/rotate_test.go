@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -233,12 +234,12 @@ func TestAChangeOfKeysThatNobodyWasToldOfIsMadeUpForAtTheNextStart(t *testing.T)
 // The credential on the host of a master is replaced although its disk was full when servers got the new keys.
 func TestCredentialsOfTheHostAreReplacedOnceTheyCanBe(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
-		calls, updates := 0, 0
+		var calls, updates atomic.Int32
 		a, err := auth.NewAuthority(t.Context(), auth.AuthorityOptions{
 			Keys: b.Keys, JetStream: b.JetStream(t),
-			Update: func(context.Context, string) error { updates++; return nil },
+			Update: func(context.Context, string) error { updates.Add(1); return nil },
 			Rotated: func() error {
-				if calls++; calls < 3 {
+				if calls.Add(1) < 3 {
 					return errors.New("the disk is full")
 				}
 				return nil
@@ -254,12 +255,12 @@ func TestCredentialsOfTheHostAreReplacedOnceTheyCanBe(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(5 * time.Second)
-		if err := a.Users.Push(ctx); err != nil || calls != 1 {
-			t.Errorf("a revocation waits for the disk of this host: %v, called %d times", err, calls)
+		if err := a.Users.Push(ctx); err != nil || calls.Load() != 1 {
+			t.Errorf("a revocation waits for the disk of this host: %v, called %d times", err, calls.Load())
 		}
 		time.Sleep(5 * time.Minute)
-		if calls != 3 || updates != len(grants.Roles()) || b.Keys.Dirty() {
-			t.Errorf("called %d times, %d accounts updated, dirty: %v", calls, updates, b.Keys.Dirty())
+		if calls.Load() != 3 || int(updates.Load()) != len(grants.Roles()) || b.Keys.Dirty() {
+			t.Errorf("called %d times, %d accounts updated, dirty: %v", calls.Load(), updates.Load(), b.Keys.Dirty())
 		}
 	})
 }
