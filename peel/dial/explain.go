@@ -105,8 +105,11 @@ var refusals = []struct {
 	{nats.ErrAccountAuthExpired, "account authentication expired"},
 }
 
-// Refusal returns the client's error if err says that the bus refuses a credential, else nil.
+// Refusal returns the client's error if err, explained or not, says that the bus refuses a credential, else nil.
 func Refusal(err error) error {
+	if e, ok := errors.AsType[*BusError](err); ok {
+		err = e.Err
+	}
 	if err == nil {
 		return nil
 	}

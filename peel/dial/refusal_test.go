@@ -52,6 +52,9 @@ func TestEachRefusalOfTheServerIsKnown(t *testing.T) {
 		if _, explained := errors.AsType[*dial.BusError](dial.Explain(err, "")); explained != (want != nil) {
 			t.Errorf("%s: explained as %v", words, dial.Explain(err, ""))
 		}
+		if got := dial.Refusal(dial.Explain(err, "")); got != want {
+			t.Errorf("%s: explained, %v is the refusal %v", words, err, got)
+		}
 	}
 	if got := dial.Refusal(nil); got != nil {
 		t.Errorf("no error is the refusal %v", got)
