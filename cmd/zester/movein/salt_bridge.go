@@ -145,6 +145,9 @@ func (b *bridge) mend(a *attempt, m *made) {
 
 // keep takes clean from a directory where it would delete what a declaration that is not converted puts there.
 func (b *bridge) keep(a *attempt, m *made) {
+	if m.args["clean"] != true {
+		return
+	}
 	dir, _ := m.args["path"].(string)
 	var lost []string
 	for at, d := range b.host.Low {
@@ -152,7 +155,7 @@ func (b *bridge) keep(a *attempt, m *made) {
 			lost = append(lost, d.Name)
 		}
 	}
-	if m.args["clean"] == true && len(lost) > 0 {
+	if len(lost) > 0 {
 		delete(m.args, "clean")
 		a.note("argument clean is left out: it would delete " + some(lost) + ", not converted")
 	}
