@@ -188,7 +188,7 @@ func (d *Dispatcher) dispatch(ctx context.Context, w *watch, r *request) (j *job
 		w.claim = j
 		if known {
 			if j.Live && j.Status.Final() { // its owner may have died before it recorded the event of the end
-				if err := d.conclude(ctx, j, d.historyOf(ctx, j)); err != nil {
+				if err := d.conclude(ctx, j); err != nil {
 					d.logRetry(j.JID, err)
 				}
 			}

@@ -215,7 +215,7 @@ func (s *system) runLarge(nc *nats.Conn, user string) wire.JID {
 	return spec.JID
 }
 
-// A record that the bus refuses for a while counts once for its user, who has a quarter of a share then.
+// The bus refuses a record for ten minutes. Its tries count once for its user, so the record is kept for a week.
 func TestARecordThatIsWrittenAgainTakesNoMoreOfTheHistory(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
 		s.shrink("KV_jobs", 4<<20)

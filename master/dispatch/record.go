@@ -114,17 +114,16 @@ func (d *Dispatcher) finalize(ctx context.Context, w *watch) {
 	d.log.Info("job ended", "jid", j.JID, "status", j.Status, "returned", end.Returned, "succeeded", end.Succeeded,
 		"targets", end.Targets)
 	if j.Live { // else another master has concluded it
-		kept := d.historyOf(ctx, j) // once, because it counts
-		_ = d.retry(ctx, j.JID, func() error { return d.conclude(ctx, j, kept) })
+		_ = d.retry(ctx, j.JID, func() error { return d.conclude(ctx, j) })
 	}
 }
 
 // conclude moves a live job whose record is final to the ended jobs and records the event of its end. The order
 // matters: a reader that does not find the job in the bucket active finds it in the bucket jobs, and until the event is
-// recorded every master finds the job among the live ones. It may be repeated, by any master. The record is kept for as
-// long as [Dispatcher.historyOf] says.
-func (d *Dispatcher) conclude(ctx context.Context, j *job.Job, kept time.Duration) error {
-	if err := d.o.Store.Archive(ctx, j, kept); err != nil {
+// recorded every master finds the job among the live ones. It may be repeated, by any master: the last step, which is
+// done once, counts the record for its user.
+func (d *Dispatcher) conclude(ctx context.Context, j *job.Job) error {
+	if err := d.o.Store.Archive(ctx, j, d.historyOf(ctx, j)); err != nil {
 		return err
 	}
 	d.at(stepArchived)
@@ -136,11 +135,14 @@ func (d *Dispatcher) conclude(ctx context.Context, j *job.Job, kept time.Duratio
 		return err
 	}
 	d.at(stepRemoved)
+	if d.o.Records != nil {
+		d.o.Records.Admit(j.User, sizeOf(&j.Spec))
+	}
 	return nil
 }
 
-// historyOf counts the record of an ended job, and returns how long it is kept: 0 for as long as the bucket keeps all,
-// [shortHistory] if its user has used up a share of the bucket.
+// historyOf returns how long the record of an ended job is kept: 0 for as long as the bucket keeps all, [shortHistory]
+// if its user has used up a share of the bucket.
 func (d *Dispatcher) historyOf(ctx context.Context, j *job.Job) time.Duration {
 	if d.o.Records == nil {
 		return 0
@@ -148,7 +150,7 @@ func (d *Dispatcher) historyOf(ctx context.Context, j *job.Job) time.Duration {
 	if err := d.o.Records.Refresh(ctx); err != nil {
 		d.log.Debug("the room for records of ended jobs is not known", "err", err)
 	}
-	if d.o.Records.Admit(j.User, sizeOf(&j.Spec)) {
+	if d.o.Records.Admits(j.User, sizeOf(&j.Spec)) {
 		return 0
 	}
 	d.refusals.Warn("history of "+j.User,

@@ -73,7 +73,7 @@ func TestAHostThatJoinsUnderTheNameOfARevokedPeelGetsNoEarlierJob(t *testing.T) 
 			}
 		})
 	})
-	t.Run("by a clock behind", func(t *testing.T) { // the time of the revocation is before that of the job
+	t.Run("by a clock behind", func(t *testing.T) { // so the revocation seems older than the job
 		bubble(t, func(t *testing.T, s *system) {
 			s.master("m1", s.register)
 			s.rejoins("gone")

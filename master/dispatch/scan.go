@@ -177,7 +177,7 @@ func (s *Scanner) reclaim(ctx context.Context, listed *job.Job) error {
 	case !j.Live:
 		return nil
 	case j.Status.Final():
-		return s.d.conclude(ctx, j, s.d.historyOf(ctx, j))
+		return s.d.conclude(ctx, j)
 	case j.Owner != listed.Owner && j.Owner != "":
 		return nil // another master has taken it over
 	case j.Owner == s.d.o.Owner && (s.d.find(j.JID) != nil || mayBeRepeated(j)):
@@ -265,5 +265,5 @@ func (s *Scanner) fail(ctx context.Context, j *job.Job) error {
 		return err
 	}
 	s.d.log.Warn("job failed", "jid", j.JID, "reason", end.Reason)
-	return s.d.conclude(ctx, j, s.d.historyOf(ctx, j))
+	return s.d.conclude(ctx, j)
 }

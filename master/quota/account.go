@@ -66,6 +66,15 @@ func (a *Account) Refresh(ctx context.Context) error {
 // Admit reports whether a message of a peel may be stored, and counts it if so. All messages are admitted until the
 // first [Account.Refresh].
 func (a *Account) Admit(peel string, bytes int) bool {
+	return a.admit(peel, bytes, true)
+}
+
+// Admits is Admit without counting, for a message that may be stored only after several tries.
+func (a *Account) Admits(peel string, bytes int) bool {
+	return a.admit(peel, bytes, false)
+}
+
+func (a *Account) admit(peel string, bytes int, counts bool) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := time.Now()
@@ -81,7 +90,9 @@ func (a *Account) Admit(peel string, bytes int) bool {
 	if whole.Sub(now) > refill {
 		return !a.crowded
 	}
-	a.whole[peel] = whole
+	if counts {
+		a.whole[peel] = whole
+	}
 	return true
 }
 
