@@ -45,8 +45,8 @@ type Follower struct {
 	behind  bool            // the targets and what they returned so far are yet to be read
 }
 
-// Start dispatches a job, with an ID that the caller has made, and follows it from its begin. The caller ends the
-// follower with Close.
+// Start dispatches a job and returns a follower that misses none of its events. The caller makes the job's ID, and ends
+// the follower with Close.
 func (c *Client) Start(ctx context.Context, spec job.Spec) (*Follower, error) {
 	f, err := c.Follow(spec.JID, spec.Targets)
 	if err != nil {

@@ -103,7 +103,7 @@ func (e Endpoint[Q, A]) Extra(ctx context.Context, by Asker, q Q) Extra[A] {
 	return e.ExtraWithin(ctx, by, q, extraTime)
 }
 
-// ExtraWithin is Extra with another time than the usual one.
+// ExtraWithin is Extra with a time limit of its own.
 func (e Endpoint[Q, A]) ExtraWithin(ctx context.Context, by Asker, q Q, limit time.Duration) Extra[A] {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

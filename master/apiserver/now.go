@@ -40,8 +40,8 @@ func (s *Server) now(ctx context.Context, from grants.Caller, _ api.None) (*api.
 	a := &api.Now{Problems: []api.Problem{}}
 	var asking sync.WaitGroup
 	asking.Go(func() { a.Alerts = api.AlertList.Extra(ctx, s.For(from), api.AlertsRequest{}) })
-	var waits waits
-	asking.Go(func() { waits = s.waits(ctx, from) })
+	var waiting waits
+	asking.Go(func() { waiting = s.waits(ctx, from) })
 	problems, err := s.Problems(ctx, from, api.ProblemsRequest{})
 	if err != nil {
 		a.Doubt = err.Error()
@@ -55,7 +55,7 @@ func (s *Server) now(ctx context.Context, from grants.Caller, _ api.None) (*api.
 		a.Day.Value = day
 	}
 	asking.Wait()
-	if a.Sync = waits.sync; a.Sync.Value != nil {
+	if a.Sync = waiting.sync; a.Sync.Value != nil {
 		a.Problems = append(a.Problems, ofSync(a.Sync.Value)...)
 	} else {
 		a.Doubt = cmp.Or(a.Doubt, a.Sync.Error)
@@ -63,7 +63,7 @@ func (s *Server) now(ctx context.Context, from grants.Caller, _ api.None) (*api.
 	sorting.Stable(a.Problems, func(a, b api.Problem) int {
 		return cmp.Compare(verdict.Rank(a.Class, a.ByHand), verdict.Rank(b.Class, b.ByHand))
 	})
-	a.Waiting, a.Missing = waits.list(), waits.missing()
+	a.Waiting, a.Missing = waiting.list(), waiting.missing()
 	a.State = stateOf(a.Problems, a.Doubt)
 	return a, nil
 }
@@ -76,15 +76,15 @@ func (s *Server) Approvals(ctx context.Context, from grants.Caller) (reply *api.
 }
 
 func (s *Server) approvals(ctx context.Context, from grants.Caller, _ api.None) (*api.Approvals, error) {
-	waits := s.waits(ctx, from)
-	a := &api.Approvals{Waiting: waits.list(), Held: []api.HoldAction{}, Missing: waits.missing()}
-	if waits.held.Value != nil {
-		a.Held = append(a.Held, waits.held.Value.Actions...)
+	waiting := s.waits(ctx, from)
+	a := &api.Approvals{Waiting: waiting.list(), Held: []api.HoldAction{}, Missing: waiting.missing()}
+	if held := waiting.held.Value; held != nil {
+		a.Held = append(a.Held, held.Actions...)
 	}
 	return a, nil
 }
 
-// waits has the answers that tell what waits for a person.
+// waits are the answers about what waits for a person.
 type waits struct {
 	held     api.Extra[api.HoldPage]
 	sync     api.Extra[status.Sync]

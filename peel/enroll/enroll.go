@@ -32,6 +32,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -75,6 +76,9 @@ func Pins(join string) bool {
 	return pin != ""
 }
 
+// tokenPrefix begins each join token.
+const tokenPrefix = "zester."
+
 // splitJoin splits [TOKEN[.PIN]@]ADDRESS. A token without its pin has three parts.
 func splitJoin(join string) (token, pin, address string) {
 	token, address, found := strings.Cut(join, "@")
@@ -101,12 +105,12 @@ type Joiner struct {
 // New checks the options and the files, and creates the key if there is none.
 func New(o Options) (*Joiner, error) {
 	token, pin, address := splitJoin(o.Join)
-	if strings.HasPrefix(address, "zester.") { // not in the error: it is a secret
+	if strings.HasPrefix(address, tokenPrefix) { // not in the error: it is a secret
 		return nil, errors.New("cannot join: there is no address behind the token: write TOKEN@HOST:PORT")
 	}
-	if strings.Contains(o.Join, "@") && !strings.HasPrefix(token, "zester.") {
+	if strings.Contains(o.Join, "@") && !strings.HasPrefix(token, tokenPrefix) {
 		return nil, errors.New("cannot join: what is before the @ is no join token; " +
-			"zester auth join-token create prints one, which begins with \"zester.\"")
+			"zester auth join-token create prints one, which begins with " + strconv.Quote(tokenPrefix))
 	}
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {

@@ -103,7 +103,7 @@ func TestACommitThatWasLeftIsNoCure(t *testing.T) {
 	has(t, render(t, page.CommitPage(old, all, "Q7")), "Go back to it", "small hard")
 }
 
-// TestACommitThatWasPassedIsNoWayBack: a person went back over two commits, of which the older one is no way back either.
+// TestACommitThatWasPassedIsNoWayBack: a person went back from C to A. B, between them, offers no way back.
 // What became of an attempt ends where its commit goes out again.
 func TestACommitThatWasPassedIsNoWayBack(t *testing.T) {
 	history := &view.Commits{Attempts: []status.Attempt{
@@ -157,8 +157,8 @@ func TestAWaveSaysWhatItWaitsFor(t *testing.T) {
 	lacks(t, got, "waits for wave")
 }
 
-// TestACommitSaysWhatIsWorstAndWhoHasIt: the headline names what fails since a commit came, and each count says of what
-// it is one: with a peel that is away, those of a wave, of the fleet and of an entry differ.
+// TestACommitSaysWhatIsWorstAndWhoHasIt: the headline names what fails since a commit came. Each count names its total,
+// because a wave, the fleet and an entry have different ones while a peel is away.
 func TestACommitSaysWhatIsWorstAndWhoHasIt(t *testing.T) {
 	v := aRollout()
 	v.Problems = []api.Problem{{Class: verdict.Failed, Entry: "price_sync", Peels: 38, Finding: &cause.Finding{Word: cause.Likely, Commit: "4e1f9c7a0"}}}

@@ -75,7 +75,7 @@ func CommitOf(ctx context.Context, by api.Asker, hash string) (*Commit, error) {
 	return nil, &api.Error{Code: api.CodeNotFound, Msg: "no commit of the history begins with " + hash}
 }
 
-// A Return is an order of a person that gave the fleet a revision again which it had before.
+// A Return is an order of a person that put an earlier revision into force again.
 type Return struct {
 	By   string          `json:"by"`
 	From settings.Commit `json:"from"`
@@ -141,8 +141,8 @@ func (v *Commit) AddChange(ctx context.Context, by api.Asker) {
 }
 
 const (
-	// changeTime is how long a page waits for what its commit changed. The first who asks waits until two revisions are
-	// compiled, at 10,000 peels for half a second.
+	// changeTime is how long the page of a commit waits for what the commit changed. The reconciler compiles two
+	// revisions for the first request, which takes half a second at 10,000 peels. Later requests get the kept result.
 	changeTime = 3 * time.Second
 
 	runsKnown = 35 * 24 * time.Hour // for which masters know what became of runs
