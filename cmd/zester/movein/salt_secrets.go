@@ -3,6 +3,7 @@ package movein
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -103,8 +104,28 @@ func (s secrets) cover(text string) string {
 	return text
 }
 
+// switched matches an option that is switched on or off. That is no secret, whatever the name of the option is.
+var switched = regexp.MustCompile(`(?i)[\w.-]*(?:passw|secret|token|auth|pass|cred)[\w.-]*["']?\s*[=:]\s*["']?` +
+	`(?:yes|no|true|false|on|off)["']?(?:[\s,;}]|$)`)
+
 // mask is like cover, and hides what looks like a secret in the text of a declaration.
-func (s secrets) mask(text string) string { return private.Hide(s.cover(text)) }
+func (s secrets) mask(text string) string {
+	text = s.cover(text)
+	var shown strings.Builder
+	at := 0
+	for _, m := range switched.FindAllStringIndex(text, -1) {
+		shown.WriteString(private.Hide(text[at:m[0]]) + text[m[0]:m[1]])
+		at = m[1]
+	}
+	return shown.String() + private.Hide(text[at:])
+}
+
+// isShown reports whether a value of a name that looks secret is none: a boolean, or a pattern of names of files.
+func isShown(name string, value any) bool {
+	_, isBool := value.(bool)
+	text, _ := value.(string)
+	return isBool || strings.HasSuffix(name, "_pat") || switched.MatchString("auth="+text)
+}
 
 // masked returns a value of a declaration with its keys and texts masked.
 func (s secrets) masked(v any) any {
@@ -125,7 +146,7 @@ func (s secrets) masked(v any) any {
 		out := map[string]any{}
 		for name, value := range v {
 			shown := s.mask(name)
-			if out[shown] = s.masked(value); private.LooksSecret(name) {
+			if out[shown] = s.masked(value); private.LooksSecret(name) && !isShown(name, value) {
 				out[shown] = private.Hidden
 			}
 		}

@@ -209,3 +209,23 @@ func TestAScheduleThatIsSwitchedOffStaysSo(t *testing.T) {
 		t.Errorf("the entry is active:\n%s", text)
 	}
 }
+
+// The comment of a declaration that is not converted has what a person must write again, but no secret.
+func TestWhatACommentHides(t *testing.T) {
+	t.Parallel()
+	h := secretHost(t, `{"__id__": "a", "name": "a", "state": "x", "fun": "y", "exclude_pat": "E@x", "hash_password": true, "sections": {"PasswordAuthentication": "no", "password": "yes-I-am"}, "text": ["PasswordAuthentication: no", "auth_token=on; password=offhand", "password: no"], "api_key": 12}`)
+	r, err := Salt(SaltInput{Hosts: []Minion{h}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(r.Files["settings/s.yaml"])
+	for _, want := range []string{
+		`"exclude_pat":"E@x"`, `"hash_password":true`, `"PasswordAuthentication":"no"`, `"PasswordAuthentication: no"`, "auth_token=on; ",
+		"password=(hidden)", `"password":"(hidden)"`, `"api_key":"(hidden)"`,
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("there is no %s in\n%s", want, text)
+		}
+	}
+	wantNone(t, r, "offhand", "I-am")
+}
