@@ -57,7 +57,7 @@ func Salt(in SaltInput) (SaltResult, error) {
 		h.Low = inOrder(h.Low)
 	}
 	src := newSources(in)
-	n := newNaming(in.Hosts, src.hidden)
+	n := newNaming(in.Hosts, src)
 	report := tally{
 		seen: map[string]bool{}, rows: map[[3]string]map[string]bool{}, counts: map[[3]string]int{},
 		first: map[[3]string]string{},

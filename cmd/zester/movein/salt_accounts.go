@@ -14,8 +14,11 @@ func user(c *conversion) error {
 	if password := c.left["password"]; !enforces && password != nil && password != "" {
 		return refuse("argument enforce_password: false, and a password that a person sets would be replaced")
 	}
-	if groups, isList := texts(c.left["optional_groups"]); isList && len(groups) == 0 {
-		c.take("optional_groups")
+	optional, _ := c.take("optional_groups")
+	if groups, isList := texts(optional); isList {
+		c.optionalGroups(groups)
+	} else if optional != nil {
+		return refuse("argument optional_groups: a value of another form")
 	}
 	c.noteAccount()
 	if err := gid(c); err != nil {
@@ -23,6 +26,19 @@ func user(c *conversion) error {
 	}
 	c.leaveOutMainGroup()
 	return nil
+}
+
+// optionalGroups puts the user into those of the groups that exist on the host.
+func (c *conversion) optionalGroups(groups []string) {
+	for _, group := range groups {
+		c.then = append(c.then, made{
+			function: "cmd.run", args: map[string]any{"argv": []string{"usermod", "-aG", group, c.Name}},
+			fields: map[string]any{
+				"onlyif": []string{words("getent", "group", group) + " >/dev/null"},
+				"unless": []string{words("id", "-nG", "--", c.Name) + " | tr ' ' '\\n' | grep -Fqx -- " + words(group)},
+			},
+		})
+	}
 }
 
 // noteAccount notes what becomes of a user that is there, and has a user of the system get its home, as Salt does.

@@ -13,6 +13,16 @@ type refusal struct{ reason string }
 
 func (r *refusal) Error() string { return r.reason }
 
+// argument returns the argument or requisite that the refusal is about, or "".
+func (r *refusal) argument() string {
+	kind, rest, _ := strings.Cut(r.reason, " ")
+	if kind != "argument" && kind != "requisite" {
+		return ""
+	}
+	name, _, _ := strings.Cut(rest, " ")
+	return strings.TrimRight(name, ":;,")
+}
+
 func refuse(format string, args ...any) error { return &refusal{fmt.Sprintf(format, args...)} }
 
 // A kind is how the value of an argument is written here.
@@ -120,14 +130,21 @@ func variables(v any) (map[string]string, bool) {
 	out := map[string]string{}
 	for _, element := range elements {
 		vars, ok := element.(map[string]any)
+		if name, isText := element.(string); isText && identifier.MatchString(name) {
+			vars, ok = map[string]any{name: nil}, true // a name without a value
+		}
 		if !ok {
 			return nil, false
 		}
 		for name, value := range vars {
-			if !isScalar(value) {
+			switch {
+			case value == nil:
+				out[name] = "" // as Salt sets it
+			case !isScalar(value):
 				return nil, false
+			default:
+				out[name] = plain(value)
 			}
-			out[name] = plain(value)
 		}
 	}
 	return out, true
@@ -154,11 +171,14 @@ type conversion struct {
 	fields   map[string]any    // requisites and guards of the state
 	files    map[string][]byte // that the state needs, by their path in the repo
 	programs []string          // the files that are executable
-	more     []map[string]any
+	first    []made            // states of other functions before it, without names
+	more     []map[string]any  // the arguments of further states of the function
+	then     []made            // states of other functions after these, without names
 	notes    []string
-	function string // here
-	isDone   bool   // another declaration of the host does it
-	err      error  // the first argument of another form
+	unless   []string // further guards, which run as root in any case
+	function string   // here
+	isDone   bool     // another declaration of the host does it
+	err      error    // the first argument of another form
 }
 
 // take returns an argument and counts it as read.

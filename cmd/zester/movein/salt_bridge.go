@@ -38,7 +38,7 @@ func inOrder(low []Declaration) []Declaration {
 // relay returns the state of a declaration that changes nothing on a host. With requisites it is a command that does
 // nothing, so that what needs the declaration still waits for them, is skipped if one fails, and reacts if Salt does.
 func (c *conversion) relay(name string, isObserved bool) made {
-	m := disabled(name, c.Declaration, "", c.source.hidden)
+	m := disabled(name, c.Declaration, nil, c.source.hidden)
 	needs := map[string]any{}
 	for _, r := range requisites {
 		if value, ok := c.fields[r.here]; ok {

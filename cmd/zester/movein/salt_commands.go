@@ -335,11 +335,3 @@ func prepended(c *conversion) error {
 	}
 	return nil
 }
-
-// noCron removes the file that a line of a crontab has become here.
-func noCron(c *conversion) error {
-	identifier := c.identifier()
-	c.args["name"] = c.cronName(identifier)
-	c.note("a line of Salt in the crontab of " + cmp.Or(c.takeText("user"), "root") + " stays: remove it")
-	return nil
-}

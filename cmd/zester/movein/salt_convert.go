@@ -18,6 +18,10 @@ type attempt struct {
 	states []made
 	notes  []string
 	err    error
+	also   []string // further reasons why it is not converted
+
+	files    map[string][]byte // that the states need, by their path in the repo
+	programs []string          // the files that are executable
 }
 
 // convert returns the states of the declarations of a host.
@@ -77,12 +81,15 @@ func (n *naming) count(h *Minion, at int, a attempt, src *sources, report *tally
 	refused, isRefused := errors.AsType[*refusal](a.err)
 	switch {
 	case isRefused:
-		reason := src.hidden.cover(refused.reason)
-		report.add("refused", d, reason, h.ID, isNew)
+		reasons := append([]string{refused.reason}, a.also...)
+		for i := range reasons {
+			reasons[i] = src.hidden.cover(reasons[i])
+			report.add("refused", d, reasons[i], h.ID, isNew)
+		}
 		if isNew {
 			report.refused++
 		}
-		return []made{disabled(n.of(h, at)[0], d, reason, src.hidden)}, nil
+		return []made{disabled(n.of(h, at)[0], d, reasons, src.hidden)}, nil
 	case a.err != nil:
 		return nil, a.err
 	}
@@ -106,12 +113,37 @@ func identity(d Declaration) string {
 	return string(text)
 }
 
-// attempt converts a declaration. If it listens to what runs after it, it reacts in a state of its own.
+// attempt converts a declaration. If it is refused, attempt looks for all reasons: it tries again without what was
+// refused.
 func (n *naming) attempt(h *Minion, at int, src *sources) attempt {
 	d := h.Low[at]
+	first := n.try(h, at, d, src)
+	maps.Copy(src.copied, first.files)
+	for _, program := range first.programs {
+		src.programs[program] = true
+	}
+	refused, isRefused := errors.AsType[*refusal](first.err)
+	d.args = maps.Clone(d.args)
+	hasSource := d.args["source"] != nil
+	for isRefused && d.args[refused.argument()] != nil {
+		delete(d.args, refused.argument())
+		if refused, isRefused = errors.AsType[*refusal](n.try(h, at, d, src).err); !isRefused {
+			break
+		}
+		_, isGiven := d.args[refused.argument()] // or it may be missing because it was taken out
+		if isGiven || refused.argument() == "" && hasSource == (d.args["source"] != nil) {
+			first.also = append(first.also, refused.reason)
+		}
+	}
+	return first
+}
+
+// try converts a declaration, if it has no more than one thing that is refused. If it listens to what runs after it, it
+// reacts in a state of its own.
+func (n *naming) try(h *Minion, at int, d Declaration, src *sources) attempt {
 	r, ok := rules[d.Function()]
 	if !ok {
-		return attempt{err: refuse("no such function here%s", instead[d.Function()])}
+		return attempt{err: refuse("no such function here%s", insteadOf(d.Function()))}
 	}
 	c := &conversion{
 		Declaration: d, host: h, source: src, left: maps.Clone(d.args), args: maps.Clone(r.fixed),
@@ -144,7 +176,8 @@ func (n *naming) attempt(h *Minion, at int, src *sources) attempt {
 	if c.function == "cmd.run" {
 		c.guardAsCommand()
 	}
-	if d.State != "file" && c.function == "cmd.run" && !c.isDone && !isGuarded(fields, c.args) {
+	if d.State != "file" && c.function == "cmd.run" && !c.isDone && len(c.unless) == 0 &&
+		!isGuarded(fields, c.args) {
 		c.note("the command runs in each run of the states, and test=true cannot predict what it changes; " +
 			"onlyif, unless or creates says when it is needed")
 	}
@@ -152,7 +185,7 @@ func (n *naming) attempt(h *Minion, at int, src *sources) attempt {
 	if c.function == "" || c.isDone {
 		states = []made{c.relay(n.of(h, at)[0], n.isObserved(h, at))}
 	} else {
-		states = c.states(n.of(h, at), fields)
+		states = c.states(n.of(h, at)[0], fields)
 	}
 	if late && !c.isDone {
 		states = append(states, n.reaction(c, at, states[0], listens)...)
@@ -165,11 +198,7 @@ func (n *naming) attempt(h *Minion, at int, src *sources) attempt {
 			return attempt{err: err}
 		}
 	}
-	maps.Copy(src.copied, c.files)
-	for _, program := range c.programs {
-		src.programs[program] = true
-	}
-	return attempt{states: states, notes: c.notes}
+	return attempt{states: states, notes: c.notes, files: c.files, programs: c.programs}
 }
 
 // isGuarded reports whether something says when a command is needed.
@@ -193,7 +222,7 @@ func (c *conversion) rename(r rule) error {
 		case isRead:
 			c.leaveOut(name, c.left[name])
 		default:
-			return refuse("argument %s", name)
+			return refuse("argument %s%s", name, c.insteadOfArgument(name))
 		}
 	}
 	return nil
@@ -204,29 +233,63 @@ func (c *conversion) leaveOut(name string, value any) {
 	c.note("argument " + name + ": " + plain(value) + " is left out, it has no counterpart")
 }
 
-// states returns the states of the conversion.
-func (c *conversion) states(names []string, fields map[string]any) []made {
-	states := []made{{name: names[0], function: c.function, args: c.args, fields: fields}}
-	for i, args := range c.more {
-		states = append(states, made{name: names[i+1], function: c.function, args: args, fields: fields})
+// states returns the states of the conversion. The one of the function has the name.
+func (c *conversion) states(name string, fields map[string]any) []made {
+	var states []made
+	for _, m := range c.first {
+		states = append(states, m.within(fields))
+	}
+	main := made{function: c.function, args: c.args}
+	if len(c.unless) > 0 {
+		main.fields = map[string]any{"unless": c.unless}
+	}
+	states = append(states, main.within(fields))
+	for _, args := range c.more {
+		states = append(states, made{function: c.function, args: args, fields: fields})
+	}
+	for _, m := range c.then {
+		states = append(states, m.within(fields))
+	}
+	at, nth := len(c.first), 1
+	for i := range states {
+		states[i].name = name
+		if i != at {
+			nth++
+			states[i].name = partName(name, nth)
+		}
+		if i > 0 && (i <= at || i > at+len(c.more)) { // after those of other functions, and before them
+			before, _ := states[i].fields["require"].([]string)
+			states[i].fields = maps.Clone(states[i].fields)
+			states[i].fields["require"] = union(before, []string{states[i-1].name})
+		}
 	}
 	return states
 }
 
+// within returns a state of a declaration with the requisites and guards of the declaration beside its own guards.
+func (m made) within(fields map[string]any) made {
+	all := maps.Clone(fields)
+	for name, guards := range m.fields {
+		all[name] = append(guardsOf(all, name), guards.([]string)...)
+	}
+	m.fields = all
+	return m
+}
+
 // disabled returns a state that does nothing, with the declaration in a comment.
-func disabled(name string, d Declaration, reason string, hidden secrets) made {
+func disabled(name string, d Declaration, reasons []string, hidden secrets) made {
 	var args strings.Builder
 	enc := json.NewEncoder(&args)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(hidden.masked(d.args)); err != nil {
 		panic(err) // it was JSON
 	}
-	comment := []string{
-		"Salt: " + hidden.mask(d.Function()) + " " + hidden.mask(d.Name) + " " + strings.TrimSpace(args.String()),
+	var comment []string
+	for _, reason := range reasons {
+		comment = append(comment, "not converted: "+reason)
 	}
-	if reason != "" {
-		comment = append([]string{"not converted: " + reason}, comment...)
-	}
+	comment = append(comment, "Salt: "+hidden.mask(d.Function())+" "+hidden.mask(d.Name)+" "+
+		strings.TrimSpace(args.String()))
 	return made{
 		name: name, function: "cmd.run", args: map[string]any{"argv": []string{"true"}},
 		fields: map[string]any{"enabled": false}, comment: comment,

@@ -3,7 +3,9 @@ package movein
 import (
 	"cmp"
 	"regexp"
+	"regexp/syntax"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/seed-c01c3da5/zester/settings/shell"
@@ -13,10 +15,9 @@ import (
 const maxLines = 50
 
 func appended(c *conversion) error {
-	value, _ := c.take("text")
-	parts, ok := texts(value)
-	if !ok {
-		return refuse("argument text: a value of another form")
+	parts, err := c.appendedTexts()
+	if err != nil {
+		return err
 	}
 	c.note(forAll + "a line that differs in blanks is not taken for it: Salt takes it")
 	var lines []string
@@ -39,31 +40,186 @@ func appended(c *conversion) error {
 	return nil
 }
 
+// appendedTexts returns the argument text, or the texts of the files in source or sources.
+func (c *conversion) appendedTexts() (parts []string, err error) {
+	for _, argument := range []string{"source", "sources"} {
+		value, ok := c.take(argument)
+		if !ok {
+			continue
+		}
+		files, ok := texts(value)
+		if !ok {
+			return nil, refuse("argument %s: a value of another form", argument)
+		}
+		for _, file := range files {
+			f, err := c.source.find(file)
+			if err != nil {
+				return nil, err
+			}
+			if c.isTemplate(string(f.text), "jinja") {
+				return nil, refuse("argument %s: a template: give the text that Salt rendered as text", argument)
+			}
+			parts = append(parts, string(f.text))
+		}
+		c.take("text") // Salt does not read it then
+		return parts, nil
+	}
+	value, _ := c.take("text")
+	parts, ok := texts(value)
+	if !ok {
+		return nil, refuse("argument text: a value of another form")
+	}
+	return parts, nil
+}
+
 // pythonEscape matches what begins with a backslash in a replacement of Python, the reference to a group first.
 var pythonEscape = regexp.MustCompile(`(?s)\\g<(\w+)>|\\([1-9][0-9]?)|\\.?`)
 
+// replaced reads file.replace. Salt looks for the regular expression in all of the file.
 func replaced(c *conversion) error {
-	pattern := c.takeText("pattern")
-	repl := c.takeText("repl")
-	c.args["pattern"] = pattern
+	given := c.takeTexts("pattern", "repl", "not_found_content")
+	isLiteral := c.takeBool("backslash_literal", false)
+	flags, err := c.flags()
+	if err != nil {
+		return err
+	}
+	once := false
+	if value, ok := c.take("count"); ok && plain(value) != "0" {
+		if once = plain(value) == "1"; !once {
+			return refuse("argument count: more than 1: write a pattern that matches these parts alone")
+		}
+	}
+	groups := 0 // of the pattern here before those of the pattern in Salt
+	c.args["pattern"] = flags + given[0]
+	if once {
+		groups = 1
+		c.args["pattern"] = `\A((?s:.*?))` + flags + "(?:" + given[0] + ")"
+	}
+	repl, hasGroups, err := replacement(given[1], groups, isLiteral)
+	if err != nil {
+		return err
+	}
+	if once {
+		repl = "${1}" + repl
+	}
+	c.args["repl"] = repl
+	c.noteDiff()
+	c.ifThere("ignore_if_missing")
+	appends, prepends := c.takeBool("append_if_not_found", false), c.takeBool("prepend_if_not_found", false)
+	if !appends && !prepends {
+		return nil
+	}
+	line := map[string]any{"path": c.Name, "line": cmp.Or(given[2], given[1])}
+	if prepends {
+		line["before"] = "^"
+	}
+	isWhole := line["line"] == given[1] && !hasGroups && !once && strings.Trim(flags, "(?i)") == ""
+	return c.ifNotFound(line, given[0], flags, isWhole && isLine(given[0]))
+}
+
+// ifNotFound has a line added if the pattern is not in the file. isWhole says that file.replace leaves the line in the
+// place of each whole line that the pattern matches.
+func (c *conversion) ifNotFound(line map[string]any, pattern, flags string, isWhole bool) error {
+	add := made{function: "file.line", args: line}
+	switch {
+	case strings.Contains(plain(line["line"]), "\n"):
+		return refuse("argument append_if_not_found: a text of several lines: file.block with begin and end")
+	case isWhole:
+		c.then = append(c.then, add)
+		return nil
+	case strings.Trim(flags, "(?i)") != "" || strings.Contains(pattern, `\n`) || strings.Contains(pattern, "\n"):
+		return refuse("argument append_if_not_found: a pattern of several lines: file.line with match")
+	}
+	search := "grep -Pq -e "
+	if flags != "" {
+		search = "grep -Piq -e "
+	}
+	add.fields = map[string]any{
+		"onlyif": []string{"test -e " + shell.Quote(c.Name)},
+		"unless": []string{search + shell.Quote(pattern) + " -- " + shell.Quote(c.Name)},
+	}
+	c.first = append(c.first, add)
+	return nil
+}
+
+// isLine reports whether a regular expression matches whole lines.
+func isLine(pattern string) bool {
+	re, err := syntax.Parse("(?m)"+pattern, syntax.Perl)
+	if err != nil || re.Op != syntax.OpConcat {
+		return false
+	}
+	last := re.Sub[len(re.Sub)-1]
+	isRest := last.Op == syntax.OpStar && last.Flags&syntax.NonGreedy == 0 && last.Sub[0].Op == syntax.OpAnyCharNotNL
+	return re.Sub[0].Op == syntax.OpBeginLine && (last.Op == syntax.OpEndLine || isRest)
+}
+
+// flagsOf are the flags of regular expressions in Python that have a counterpart, or change nothing for bytes.
+var flagsOf = map[string]string{
+	"I": "i", "IGNORECASE": "i", "M": "m", "MULTILINE": "m", "S": "s", "DOTALL": "s",
+	"U": "", "UNICODE": "", "A": "", "ASCII": "",
+}
+
+// flags returns the argument flags as a regular expression here begins with it. Without the argument it is MULTILINE in
+// Salt, as it is here.
+func (c *conversion) flags() (string, error) {
+	value, ok := c.take("flags")
+	if !ok {
+		return "", nil
+	}
+	names, ok := texts(value)
+	if !ok {
+		return "", refuse("argument flags: a value of another form")
+	}
+	if number, err := strconv.Atoi(strings.Join(names, ",")); err == nil {
+		names = nil
+		for bit, name := range map[int]string{2: "I", 4: "LOCALE", 8: "M", 16: "S", 32: "U", 64: "VERBOSE", 256: "A"} {
+			if number&bit != 0 {
+				names = append(names, name)
+			}
+		}
+	}
+	var all strings.Builder
+	for _, name := range names {
+		here, known := flagsOf[strings.ToUpper(name)]
+		if !known {
+			return "", refuse("argument flags: %s", name)
+		}
+		all.WriteString(here)
+	}
+	begin := ""
+	for _, flag := range []string{"i", "s"} {
+		if strings.Contains(all.String(), flag) {
+			begin += "(?" + flag + ")"
+		}
+	}
+	if !strings.Contains(all.String(), "m") {
+		begin += "(?-m)"
+	}
+	return begin, nil
+}
+
+// replacement returns what replaces a match as it is written here. The groups of Salt's pattern come after others.
+func replacement(repl string, after int, isLiteral bool) (here string, hasGroups bool, err error) {
+	repl = strings.ReplaceAll(repl, "$", "$$")
+	if isLiteral {
+		return repl, false, nil
+	}
 	literals := map[string]string{`\n`: "\n", `\t`: "\t", `\\`: `\`}
-	unknown := ""
-	c.args["repl"] = pythonEscape.ReplaceAllStringFunc(strings.ReplaceAll(repl, "$", "$$"), func(escape string) string {
+	here = pythonEscape.ReplaceAllStringFunc(repl, func(escape string) string {
 		m := pythonEscape.FindStringSubmatch(escape)
 		if group := m[1] + m[2]; group != "" {
+			hasGroups = true
+			if n, err := strconv.Atoi(group); err == nil && n > 0 {
+				group = strconv.Itoa(n + after)
+			}
 			return "${" + group + "}"
 		}
 		if literals[escape] == "" {
-			unknown = escape
+			err = refuse("argument repl: %s, which only Python reads", escape)
 		}
 		return literals[escape]
 	})
-	if unknown != "" {
-		return refuse("argument repl: %s, which only Python reads", unknown)
-	}
-	c.noteDiff()
-	c.ifThere("ignore_if_missing")
-	return nil
+	return here, hasGroups, err
 }
 
 // ifThere has a state skipped if its file is missing, where an argument of Salt says so.
@@ -75,8 +231,14 @@ func (c *conversion) ifThere(argument string) {
 
 // needs adds a guard without which the state is skipped.
 func (c *conversion) needs(guard string) {
-	before, _ := c.fields["onlyif"].([]string)
-	c.fields["onlyif"] = append(slices.Clone(before), guard)
+	before := guardsOf(c.fields, "onlyif")
+	c.fields["onlyif"] = append(before, guard)
+}
+
+// guardsOf returns the commands of a guard.
+func guardsOf(fields map[string]any, name string) []string {
+	guards, _ := fields[name].([]string)
+	return slices.Clone(guards)
 }
 
 func keyValue(c *conversion) error {

@@ -63,8 +63,12 @@ func (s *sources) find(value any) (served, error) {
 	missing := "a file that is not below --roots"
 	for _, name := range names {
 		local, ok := strings.CutPrefix(name, "salt://")
+		if !ok && strings.HasPrefix(name, "https://") {
+			continue // what fromWeb did not take is not the first that is there
+		}
 		if !ok {
-			return served{}, refuse("argument source: a file that is not salt://")
+			return served{}, refuse("argument source: %s", "a file that is not salt://: "+
+				"the file in files/, or https with sha256")
 		}
 		local, _, _ = strings.Cut(local, "?")
 		local = path.Clean(strings.TrimPrefix(local, "|"))

@@ -56,7 +56,7 @@ type line struct{ function, name, args, want string }
 func TestEachFunction(t *testing.T) {
 	t.Parallel()
 	tested := map[string]bool{}
-	for _, c := range slices.Concat(lines, programLines, exactLines) {
+	for _, c := range slices.Concat(lines, programLines, exactLines, dailyLines) {
 		tested[c.function] = true
 		got, refused := convertOne(t, c.function, c.name, c.args)
 		if len(refused) > 0 {

@@ -12,7 +12,7 @@ import (
 // rule is refused.
 var changesNothing = map[string]string{
 	"": "order saltenv fire_event parallel=False reload_modules reload_grains reload_pillar aggregate " +
-		"prerequired use use_in",
+		"prerequired use use_in clean=False",
 	"archive": "archive_format keep_source enforce_toplevel source_hash source_hash_update " +
 		"source_hash_name trim_output skip_verify overwrite",
 	"archive.extracted": "force=False clean=False clean_parent=False extract_perms=True use_etag=False " +
@@ -23,11 +23,11 @@ var changesNothing = map[string]string{
 	"cmd.wait_script": "template context defaults source_hash",
 	"cron":            "comment",
 	"cron.absent":     "minute hour daymonth month dayweek special",
-	"cron.present":    "commented=False identifier=False",
+	"cron.present":    "identifier=False",
 	"file": "backup keep_source source_hash encoding_errors makedirs=False show_changes=True " +
 		"skip_verify=False",
 	"file.append":       "template context defaults ignore_whitespace=True",
-	"file.blockreplace": "template prepend_if_not_found=False",
+	"file.blockreplace": "template",
 	"file.comment":      "ignore_missing",
 	"file.copy":         "subdir=False",
 	"file.directory":    "force=False allow_symlink=True children_only=False",
@@ -41,8 +41,7 @@ var changesNothing = map[string]string{
 	"file.prepend": "template context defaults",
 	"file.recurse": "template context defaults makedirs include_empty keep_symlinks force_symlinks " +
 		"replace=True",
-	"file.replace": "bufsize count=0 flags=8 append_if_not_found=False prepend_if_not_found=False " +
-		"backslash_literal=False",
+	"file.replace":   "bufsize is_pattern=False",
 	"file.serialize": "create=True merge_if_exists=False",
 	"file.symlink":   "mode copy_target_user=False copy_target_group=False",
 	"gem.installed":  "rdoc=False ri=False pre_releases=False",
@@ -54,11 +53,11 @@ var changesNothing = map[string]string{
 	"iptables":     "save=False",
 	"mount.mounted": "match_on device_name_regex extra_mount_invisible_options hidden_opts " +
 		"extra_mount_invisible_keys extra_mount_ignore_fs_keys extra_mount_translate_options " +
-		"bind_mount_copy_active_opts config=/etc/fstab mount=True",
+		"bind_mount_copy_active_opts config=/etc/fstab",
 	"npm.installed": "force_reinstall=False",
 	"pip.installed": "upgrade=False force_reinstall=False ignore_installed=False no_deps=False " +
 		"pre_releases=False use_vt=False no_cache_dir=False no_index=False",
-	"pkg":      "install_recommends=True only_upgrade=False hold=False skip_verify=False",
+	"pkg":      "install_recommends=True only_upgrade=False skip_verify=False",
 	"pkg.held": "replace=False",
 	"pkg.installed": "skip_suggestions=False allow_updates=False pkg_verify=False normalize=True " +
 		"reinstall=False update_holds=False resolve_capabilities=False",
@@ -66,9 +65,10 @@ var changesNothing = map[string]string{
 	"pkgrepo":         "humanname refresh refresh_db clean_file aptkey",
 	"pkgrepo.absent":  "keyserver key_url disabled",
 	"pkgrepo.managed": "enabled=True consolidate=False ppa_auth= allow_insecure_key=True",
-	"service":         "sig= no_block=False full_restart=False unmask_runtime=False systemd_scope=False",
+	"service":         "sig= restart=True no_block=False full_restart=False unmask_runtime=False systemd_scope=False",
 	"service.masked":  "runtime=False",
 	"ssh_auth":        "fingerprint_hash_type source_hash enc comment",
+	"ssh_known_hosts": "timeout",
 	"sysctl.present":  "ignore=False",
 	"user.absent":     "force=False",
 	"user.present": "allow_uid_change allow_gid_change empty_password=False hash_password=False unique=True " +

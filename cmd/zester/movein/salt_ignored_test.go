@@ -15,15 +15,24 @@ func outcome(t *testing.T, l line, more string) string {
 	args := strings.TrimPrefix(l.args+", "+more, ", ")
 	text, refused := convertOne(t, l.function, l.name, strings.TrimSuffix(args, ", "))
 	if len(refused) > 0 {
-		return "refused: " + refused[0].Reason
+		return "refused: " + reasonsOf(refused)
 	}
 	return text
+}
+
+// reasonsOf returns the reasons of rows in one text.
+func reasonsOf(rows []SaltRow) string {
+	reasons := make([]string, len(rows))
+	for i, row := range rows {
+		reasons[i] = row.Reason
+	}
+	return strings.Join(reasons, " | ")
 }
 
 // baseOf returns the first declaration of a function in the tables.
 func baseOf(t *testing.T, function string) line {
 	t.Helper()
-	for _, l := range slices.Concat(bases, lines, programLines) {
+	for _, l := range slices.Concat(bases, lines, programLines, dailyLines) {
 		if l.function == function {
 			return l
 		}
@@ -64,7 +73,7 @@ var bases = []line{
 // An argument that nobody knows is never ignored: its declaration is refused, or is beside the state as a whole.
 func TestAnArgumentThatNobodyKnows(t *testing.T) {
 	t.Parallel()
-	for _, l := range slices.Concat(lines, programLines, exactLines) {
+	for _, l := range slices.Concat(lines, programLines, exactLines, dailyLines) {
 		if got := outcome(t, l, `"frobnicate": "x"`); !strings.Contains(got, "frobnicate") {
 			t.Errorf("%s %s: frobnicate is ignored:\n%s", l.function, l.args, got)
 		}
@@ -113,14 +122,19 @@ func TestEachArgumentOfSalt(t *testing.T) {
 
 // alike are arguments that rules read, and that make no difference for the declarations of this test, with the reason.
 var alike = map[string]string{
-	"cmd.run python_shell":          "the command has no characters that a shell reads",
-	"cmd.script shell":              "the script begins with #!",
-	"file.line match":               "Salt does not read it with mode: insert",
-	"user.present enforce_password": "the user has no password here",
-	"user.present password":         "it is in the file with secrets",
-	"user.absent purge":             "it is the default of Salt",
-	"git.latest branch":             "the clone is on no branch in any case, which TestNotesOnAllSuchStates has",
-	"file.managed follow_symlinks":  "it is the default of Salt, and TestNotesOnAllSuchStates has the other value",
+	"cmd.run python_shell":                  "the command has no characters that a shell reads",
+	"cmd.script shell":                      "the script begins with #!",
+	"file.blockreplace insert_after_match":  "Salt does not read it with append_if_not_found",
+	"file.blockreplace insert_before_match": "Salt does not read it with append_if_not_found",
+	"file.directory exclude_pat":            "Salt reads it with clean or recurse",
+	"file.directory max_depth":              "Salt reads it with recurse",
+	"file.replace not_found_content":        "Salt reads it with append_if_not_found or prepend_if_not_found",
+	"file.line match":                       "Salt does not read it with mode: insert",
+	"user.present enforce_password":         "the user has no password here",
+	"user.present password":                 "it is in the file with secrets",
+	"user.absent purge":                     "it is the default of Salt",
+	"git.latest branch":                     "the clone is on no branch in any case, which TestNotesOnAllSuchStates has",
+	"file.managed follow_symlinks":          "it is the default of Salt, and TestNotesOnAllSuchStates has the other value",
 }
 
 // ofAll are arguments of all functions, which are tried with some of them. For prereq and check_cmd there is no counterpart.

@@ -1,6 +1,7 @@
 package movein
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -136,9 +137,25 @@ func (c *conversion) endOfBlock(content string) error {
 		return refuse("argument append_newline: false, and the content has no end of a line")
 	}
 	c.args["content"] = content
-	appends := c.takeBool("append_if_not_found", false)
-	if !appends && c.left["prepend_if_not_found"] != true {
+	appends, prepends := c.takeBool("append_if_not_found", false), c.takeBool("prepend_if_not_found", false)
+	given := c.takeTexts("insert_before_match", "insert_after_match")
+	place := map[string]any{"path": c.Name, "line": c.args["begin"]}
+	switch {
+	case prepends: // as Salt asks
+		place["before"] = "^"
+	case appends:
+		return nil
+	case given[0] != "":
+		place["before"] = given[0]
+	case given[1] != "":
+		place["after"] = given[1]
+		c.note("of several lines that insert_after_match matches the last counts: Salt takes the first")
+	default:
 		c.note("a block that is missing is added at the end of the file; Salt fails without append_if_not_found")
+		return nil
 	}
+	c.first = []made{{function: "file.line", args: place}, {function: "file.line", args: map[string]any{
+		"path": c.Name, "line": c.args["end"], "after": "^" + regexp.QuoteMeta(plain(c.args["begin"])) + "$",
+	}}}
 	return nil
 }

@@ -3,6 +3,7 @@ package movein
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 )
 
@@ -19,10 +20,15 @@ type naming struct {
 	taken  map[string]bool
 	names  map[place]string
 	places map[*Minion][]place
+	parts  map[*Minion]map[int]int // how many states declarations become
+	source *sources
 }
 
-func newNaming(hosts []Minion, hidden secrets) *naming {
-	n := &naming{taken: map[string]bool{}, names: map[place]string{}, places: map[*Minion][]place{}}
+func newNaming(hosts []Minion, src *sources) *naming {
+	n := &naming{
+		taken: map[string]bool{}, names: map[place]string{}, places: map[*Minion][]place{},
+		parts: map[*Minion]map[int]int{}, source: src,
+	}
 	modules := map[string]map[string]bool{} // of each ID
 	for i := range hosts {
 		h := &hosts[i]
@@ -43,7 +49,7 @@ func newNaming(hosts []Minion, hidden secrets) *naming {
 			if n.names[p] != "" {
 				continue
 			}
-			name := strings.Trim(notInIDs.ReplaceAllString(hidden.mask(p.id), "-"), "- ")
+			name := strings.Trim(notInIDs.ReplaceAllString(src.hidden.mask(p.id), "-"), "- ")
 			if len(modules[p.id]) > 1 {
 				name += "-" + p.module
 			}
@@ -67,27 +73,37 @@ func claim(base string, taken map[string]bool) string {
 func (n *naming) of(h *Minion, at int) []string {
 	name := n.names[n.places[h][at]]
 	names := []string{name}
-	for i := range partsOf(h.Low[at]) - 1 {
-		names = append(names, fmt.Sprintf("%s.%d", name, i+2))
+	for i := range n.partsOf(h, at) - 1 {
+		names = append(names, partName(name, i+2))
 	}
 	return names
 }
 
-// mayBeSeveral reports whether a declaration can become several states.
-func mayBeSeveral(d Declaration) bool {
-	return d.State == "pkg" || d.State == "ini" || d.Function() == "file.append" || d.Function() == "file.prepend"
-}
+// partName returns the name of the second state of a declaration, or of a later one.
+func partName(name string, nth int) string { return fmt.Sprintf("%s.%d", name, nth) }
+
+// mayBeSeveral are the functions of Salt whose declarations can become several states.
+var mayBeSeveral = strings.Fields("pkg.installed pkg.latest pkg.removed pkg.purged ini.options_present file.append " +
+	"file.prepend file.replace file.blockreplace user.present cron.absent file.symlink host.present host.absent")
 
 // partsOf returns of how many states a declaration becomes.
-func partsOf(d Declaration) int {
-	r, ok := rules[d.Function()]
-	if !ok || r.before == nil || !mayBeSeveral(d) {
+func (n *naming) partsOf(h *Minion, at int) int {
+	d := h.Low[at]
+	if !slices.Contains(mayBeSeveral, d.Function()) {
 		return 1
 	}
-	c := &conversion{Declaration: d, left: map[string]any{}, args: map[string]any{}, fields: map[string]any{}}
-	maps.Copy(c.left, d.args)
-	if r.before(c) != nil || c.err != nil {
-		return 1
+	if n.parts[h] == nil {
+		n.parts[h] = map[int]int{}
 	}
-	return len(c.more) + 1
+	if n.parts[h][at] == 0 {
+		c := &conversion{
+			Declaration: d, host: h, source: n.source, function: rules[d.Function()].function,
+			left: maps.Clone(d.args), args: map[string]any{}, fields: map[string]any{}, files: map[string][]byte{},
+		}
+		n.parts[h][at] = 1
+		if rules[d.Function()].before(c) == nil && c.err == nil {
+			n.parts[h][at] = len(c.first) + 1 + len(c.more) + len(c.then)
+		}
+	}
+	return n.parts[h][at]
 }

@@ -2,6 +2,7 @@ package movein
 
 import (
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -34,6 +35,11 @@ func names(c *conversion) error {
 	case isGiven:
 		c.args["refresh"] = refreshes
 	}
+	hold, hasHold := c.left["hold"].(bool)
+	if hasHold && c.Fun == "installed" {
+		c.take("hold")
+		defer c.holds(hold)
+	}
 	if c.left["version"] == latest && c.Fun == "installed" && c.left["pkgs"] == nil {
 		c.take("version")
 		delete(c.args, "refresh")
@@ -61,28 +67,80 @@ func packageNames(c *conversion) error {
 			all = append(all, plain(element))
 		case isMap && c.Fun == "installed":
 			for _, name := range slices.Sorted(maps.Keys(versions)) {
-				if versions[name] == latest {
-					return refuse("argument pkgs: a package in its latest version: give it as pkg.latest")
+				if c.inVersion(name, versions[name]) {
+					all = append(all, name)
 				}
-				more := map[string]any{"name": name, "version": plain(versions[name])}
-				if refresh, isGiven := c.args["refresh"]; isGiven {
-					more["refresh"] = refresh
-				}
-				c.more = append(c.more, more)
 			}
 		default:
 			return refuse("argument pkgs: a value of another form")
 		}
 	}
 	delete(c.args, "name")
-	if len(all) == 0 {
+	switch {
+	case len(all) > 0:
+		slices.Sort(all)
+		c.args["names"] = slices.Compact(all)
+	case len(c.more) > 0:
 		maps.Copy(c.args, c.more[0])
 		c.more = c.more[1:]
-		return nil
+	default: // all in their latest version
+		c.function, c.args, c.then = c.then[0].function, c.then[0].args, nil
 	}
-	slices.Sort(all)
-	c.args["names"] = slices.Compact(all)
 	return nil
+}
+
+// exactVersion matches the version of a package, without a sign before it and without a * in it.
+var exactVersion = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9.+:~^_-]*$`)
+
+// inVersion makes a state of a package in a version, or reports that the package is one of those without a version.
+func (c *conversion) inVersion(name string, version any) (isAny bool) {
+	switch {
+	case version == nil:
+		return true
+	case version == latest && len(c.then) == 0:
+		c.then = []made{{function: "pkg.latest", args: map[string]any{"names": []string{name}}}}
+		return false
+	case version == latest:
+		names := c.then[0].args["names"].([]string)
+		c.then[0].args["names"] = append(names, name)
+		return false
+	case !exactVersion.MatchString(plain(version)):
+		c.note("the package " + name + " is installed in any version: Salt wants " + plain(version))
+		return true
+	}
+	more := map[string]any{"name": name, "version": plain(version)}
+	if refresh, isGiven := c.args["refresh"]; isGiven {
+		more["refresh"] = refresh
+	}
+	c.more = append(c.more, more)
+	return false
+}
+
+// holds has packages that are installed held in their version, or no longer held.
+func (c *conversion) holds(hold bool) {
+	all, ok := c.args["names"].([]string)
+	if !ok {
+		all = []string{plain(c.args["name"])}
+	}
+	for _, more := range c.more {
+		all = append(slices.Clone(all), plain(more["name"]))
+	}
+	for _, m := range c.then {
+		all = append(slices.Clone(all), m.args["names"].([]string)...)
+	}
+	verb, guard := "hold", "unless"
+	tests := make([]string, len(all))
+	for i, name := range all {
+		tests[i] = "apt-mark showhold | grep -Fqx " + words(name)
+	}
+	test := strings.Join(tests, " && ")
+	if !hold {
+		verb, guard, test = "unhold", "onlyif", strings.Join(tests, " || ")
+	}
+	c.then = append(c.then, made{
+		function: "cmd.run", args: map[string]any{"argv": slices.Concat([]string{"apt-mark", verb}, all)},
+		fields: map[string]any{guard: []string{test}},
+	})
 }
 
 // answers reads the questions of a package with their types and values.

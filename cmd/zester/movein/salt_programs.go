@@ -57,21 +57,37 @@ func gem(c *conversion) error {
 	return c.runs(words(test...), argv...)
 }
 
-// kernelModule loads a module.
-func kernelModule(c *conversion) error {
+// kernelModules loads modules.
+func kernelModules(c *conversion) error {
 	persists := c.takeBool("persist", false)
-	name := words(c.Name)
-	loaded := "test -d " + words("/sys/module/"+strings.ReplaceAll(c.Name, "-", "_"))
-	if !persists {
-		return c.runs(loaded, "modprobe", c.Name)
+	names := []string{c.Name}
+	if value, ok := c.take("mods"); ok {
+		if names, ok = texts(value); !ok || len(names) == 0 {
+			return refuse("argument mods: a value of another form")
+		}
 	}
 	file := "/etc/modules-load.d/salt_managed.conf"
 	if c.host.Grains != nil && c.host.Grains["systemd"] == nil {
 		file = "/etc/modules"
 	}
-	listed := "grep -Fqsx " + name + " " + file
-	return c.runs(loaded+" && "+listed, "/bin/sh", "-c",
-		"modprobe "+name+" && { "+listed+" || echo "+name+" >> "+file+"; }")
+	var tests, loads []string
+	for _, name := range names {
+		loaded := "test -d " + words("/sys/module/"+strings.ReplaceAll(name, "-", "_"))
+		if persists {
+			listed := "grep -Fqsx " + words(name) + " " + file
+			loaded += " && " + listed
+			loads = append(loads, "{ "+listed+" || echo "+words(name)+" >> "+file+"; }")
+		}
+		tests = append(tests, loaded)
+	}
+	argv := append([]string{"modprobe"}, names...)
+	if len(names) > 1 {
+		argv = append([]string{"modprobe", "-a"}, names...)
+	}
+	if persists {
+		argv = []string{"/bin/sh", "-c", words(argv...) + " && " + strings.Join(loads, " && ")}
+	}
+	return c.runs(strings.Join(tests, " && "), argv...)
 }
 
 // boolean sets a boolean of SELinux.

@@ -34,7 +34,8 @@ func TestARefusalSaysWhereAndWhat(t *testing.T) {
 	roots := fstest.MapFS{"a.sh": {}, "long.sh": {Data: make([]byte, 64<<10+1)}}
 	for _, c := range []struct{ args, reason string }{
 		{`"state": "postgres_user", "fun": "present", "name": "app"`, "no such function here: cmd.run with a guard in unless, and the program psql"},
-		{`"state": "unheard", "fun": "of", "name": "app"`, "no such function here"},
+		{`"state": "unheard", "fun": "of", "name": "app"`, "no such function here: cmd.run with the program that does it, and unless with one that says whether it is done; file.managed of the files that it writes"},
+		{`"state": "pkg", "fun": "uptodate", "name": "app"`, "no such function here"},
 		{`"state": "pip", "fun": "installed", "name": "flask"`, "no argument bin_env: here pip installs into a virtual environment alone; give its directory as venv, or the package of the distribution, python3-NAME, as pkg.installed"},
 		{`"state": "virtualenv", "fun": "managed", "name": "/v", "requirements": "/srv/req.txt"`, "argument requirements: a file of the host: write its packages as names"},
 		{`"state": "file", "fun": "accumulated", "name": "p", "filename": "/none", "text": "a"`, "a part of a file that no file.managed and no file.blockreplace has"},
@@ -128,11 +129,17 @@ var programLines = []line{
     cmd.run:
       command: umask 027; make
 `},
-	{"cron.absent", "/bin/job", `"user": "app", "identifier": "my job", "minute": 5`, `
-  # note: a line of Salt in the crontab of app stays: remove it
+	{"cron.absent", "/bin/job", `"user": "app", "identifier": "my.job", "minute": 5`, `
   id:
     cron.absent:
       name: my-job
+  id.2:
+    cmd.run:
+      command: crontab -u app -l | sed '/SALT_CRON_IDENTIFIER:my\.job$/,+1d' | crontab -u app -
+    onlyif:
+      - crontab -u app -l 2>/dev/null | grep -q -e 'SALT_CRON_IDENTIFIER:my\.job$'
+    require:
+      - id
 `},
 	{"file.accumulated", "parts", `"filename": "/etc/blocks", "text": "one"`, `
   # Salt: file.accumulated parts {"filename":"/etc/blocks","text":"one"}

@@ -103,10 +103,10 @@ func (n *naming) fieldsOf(c *conversion, at int) (map[string]any, error) {
 		}
 		names, err := n.resolve(c.host, value, at)
 		if err != nil {
-			return nil, err
+			return nil, refuse("requisite %s: %v", r.salt, err)
 		}
 		if r.any && len(names) > 1 {
-			return nil, refuse("requisite %s", r.salt)
+			c.note("requisite " + r.salt + ": the state is skipped if one of them fails: Salt skips it if all fail")
 		}
 		here := c.kindOf(r)
 		before, _ := fields[here].([]string)
@@ -154,7 +154,7 @@ func (c *conversion) guards(fields map[string]any) error {
 		}
 		commands, ok := texts(value)
 		if !ok {
-			return refuse("argument %s: a function of Salt", guard)
+			return refuse("argument %s: a function of Salt: a command, such as test -e PATH", guard)
 		}
 		if slices.ContainsFunc(listOf(value), func(e any) bool { _, isText := e.(string); return !isText }) {
 			return refuse("argument %s: a value of another form", guard) // Salt fails
@@ -237,7 +237,7 @@ func (n *naming) resolve(h *Minion, value any, self int) ([]string, error) {
 			}
 		}
 		if !found {
-			return nil, refuse("a requisite that names no state")
+			return nil, refuse("it names no state")
 		}
 	}
 	return all, nil

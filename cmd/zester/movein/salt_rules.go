@@ -6,18 +6,29 @@ import (
 	"path"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/seed-c01c3da5/zester/settings/shell"
 )
 
-// root drops the owner of a link if it is root.
-func root(c *conversion) error {
-	for _, name := range []string{"user", "group"} {
-		owner := c.takeText(name)
-		if owner != "" && owner != "root" {
-			return refuse("argument %s: a link of another user", name)
-		}
+// linkOwner gives a link its owner.
+func linkOwner(c *conversion) error {
+	given := c.takeTexts("user", "group")
+	form, owner := "%U:%G", given[0]+":"+given[1]
+	switch {
+	case given[1] == "":
+		form, owner = "%U", given[0]
+	case given[0] == "":
+		form = ":%G"
+	}
+	if owner != "" && owner != "root" && owner != "root:root" {
+		c.then = []made{{
+			function: "cmd.run", args: map[string]any{"argv": []string{"chown", "-h", "--", owner, c.Name}},
+			fields: map[string]any{"unless": []string{
+				`test "$(stat -c ` + words(form) + " -- " + words(c.Name) + `)" = ` + words(owner),
+			}},
+		}}
 	}
 	if mode, ok := c.left["mode"]; ok && c.left["makedirs"] == true {
 		c.note("argument mode: " + plain(mode) + " is left out: makedirs makes the folders above a link with 0755")
@@ -41,6 +52,12 @@ func directory(c *conversion) error {
 	clean := c.takeBool("clean", false)
 	if clean {
 		c.args["clean"] = true
+	}
+	if len(what) == 0 {
+		c.take("max_depth")
+		if !clean {
+			c.take("exclude_pat")
+		}
 	}
 	files, hasFiles := c.take("file_mode")
 	if dirs, ok := c.take("dir_mode"); ok {
@@ -87,9 +104,67 @@ func zone(c *conversion) error {
 
 // address reads whether the names of an address lose others.
 func address(c *conversion) error {
-	if !c.takeBool("clean", false) {
+	cleans := c.takeBool("clean", false)
+	addresses, ok := texts(c.left["ip"])
+	if !ok || len(addresses) == 0 {
+		return refuse("argument ip: a value of another form")
+	}
+	families := map[bool]int{}
+	for _, address := range addresses {
+		families[strings.Contains(address, ":")]++
+	}
+	if families[true] > 1 || families[false] > 1 {
+		return c.severalAddresses(addresses, cleans)
+	}
+	c.left["ip"] = addresses[0]
+	for _, address := range addresses[1:] {
+		c.more = append(c.more, map[string]any{"name": c.Name, "ip": address})
+	}
+	if !cleans {
 		c.note("another address that has the name loses it: Salt keeps it, unless clean is true")
 	}
+	return nil
+}
+
+// severalAddresses adds a line to /etc/hosts for each address that does not have the name. A host.present would take
+// the name from the other addresses of a family.
+func (c *conversion) severalAddresses(addresses []string, cleans bool) error {
+	if cleans {
+		return refuse("argument clean: true, and several addresses of a family: give /etc/hosts as file.managed")
+	}
+	c.function = "file.line"
+	c.take("ip")
+	lines := make([]made, len(addresses))
+	for i, address := range addresses {
+		line := map[string]any{"path": "/etc/hosts", "line": address + "\t" + c.Name}
+		search := `^[[:space:]]*` + regexp.QuoteMeta(address) + `[[:space:]]([^#]*[[:space:]])?` +
+			regexp.QuoteMeta(c.Name) + `([[:space:]#]|$)`
+		lines[i] = made{function: "file.line", args: line, fields: map[string]any{
+			"unless": []string{"grep -Eq " + shell.Quote(search) + " /etc/hosts"},
+		}}
+	}
+	last := len(lines) - 1
+	c.args, c.first = lines[last].args, lines[:last]
+	c.unless = lines[last].fields["unless"].([]string)
+	return nil
+}
+
+// noAddress takes a name from the lines of its addresses in /etc/hosts, and removes those that have no other name.
+func noAddress(c *conversion) error {
+	value, _ := c.take("ip")
+	addresses, ok := texts(value)
+	if !ok || len(addresses) == 0 {
+		return refuse("argument ip: a value of another form")
+	}
+	for i := range addresses {
+		addresses[i] = regexp.QuoteMeta(addresses[i])
+	}
+	which := "(?:" + strings.Join(addresses, "|") + ")"
+	line, name := `^([ \t]*`+which+`(?:[ \t]+[^#\s]+)*?)[ \t]+`, regexp.QuoteMeta(c.Name)
+	c.args["pattern"], c.args["repl"] = line+name+`([ \t].*)?$`, "${1}${2}"
+	c.then = []made{{function: "file.line", args: map[string]any{
+		"path": "/etc/hosts", "match": `^[ \t]*` + which + `[ \t]*(#.*)?$`, "absent": true,
+	}}}
 	return nil
 }
 
@@ -149,52 +224,52 @@ func command(c *conversion) error {
 			c.note("stateful: Salt reads the last line of the output, and changed_if its first 8 KiB")
 		}
 	}
-	if creates, ok := c.left["creates"].([]any); ok && len(creates) == 1 {
-		c.left["creates"] = creates[0]
-	}
-	return nil
+	return cmp.Or(c.exitCodes(), c.createsAll())
 }
 
-// percent matches a percent sign that ends a command for cron. Salt writes it as it is.
-var percent = regexp.MustCompile(`(^|[^\\])(\\\\)*%`)
-
-// cronPresent reads a line of a user's crontab.
-func cronPresent(c *conversion) error {
-	times := make([]string, 5)
-	for i, name := range []string{"minute", "hour", "daymonth", "month", "dayweek"} {
-		value := c.takeText(name)
-		if value == "random" {
-			return refuse("argument %s: random", name)
+// exitCodes reads the exit codes that are no failure. Each is a change in Salt, as 0 is.
+func (c *conversion) exitCodes() error {
+	value, ok := c.take("success_retcodes")
+	if !ok {
+		return nil
+	}
+	given, ok := texts(value)
+	if !ok {
+		return refuse("argument success_retcodes: a value of another form")
+	}
+	if c.args["changed_if"] != nil {
+		return refuse("argument success_retcodes: with stateful: give changed_if with exit or output")
+	}
+	codes := []uint64{0}
+	for _, text := range given {
+		code, err := strconv.ParseUint(text, 10, 8)
+		if err != nil {
+			return refuse("argument success_retcodes: a value of another form")
 		}
-		times[i] = cmp.Or(value, "*")
+		codes = append(codes, code)
 	}
-	special := c.takeText("special")
-	identifier := c.identifier()
-	user := c.takeText("user")
-	if percent.MatchString(c.Name) {
-		return refuse(`a %% in the command, after which cron takes the text as its input: write \%% for the character`)
-	}
-	c.args["name"] = c.cronName(identifier)
-	c.args["command"], c.args["cron"] = c.Name, cmp.Or(special, strings.Join(times, " "))
-	if user != "" && user != "root" {
-		c.args["user"] = user
-	}
-	c.note("Salt's line stays in the crontab of " + cmp.Or(user, "root") + ", and its job would run twice: remove it")
+	slices.Sort(codes)
+	c.args["changed_if"] = map[string]any{"exit": slices.Compact(codes)}
 	return nil
 }
 
-// identifier returns what tells a line of cron from others, or "" if that is its command.
-func (c *conversion) identifier() string {
-	if c.left["identifier"] == false {
-		c.take("identifier")
+// createsAll reads several paths. Salt runs the command unless all are there.
+func (c *conversion) createsAll() error {
+	paths, ok := texts(c.left["creates"])
+	if !ok || len(paths) == 0 {
+		return nil
 	}
-	return c.takeText("identifier")
-}
-
-// cronName returns the name of the file of a line of cron.
-func (c *conversion) cronName(identifier string) string {
-	base := c.source.hidden.mask(cmp.Or(identifier, c.ID))
-	return strings.Trim(strings.ReplaceAll(notInNames.ReplaceAllString(base, "-"), ".", "-"), "-")
+	if len(paths) == 1 {
+		c.left["creates"] = paths[0]
+		return nil
+	}
+	c.take("creates")
+	tests := make([]string, len(paths))
+	for i, name := range paths {
+		tests[i] = "test -e " + shell.Word(name)
+	}
+	c.unless = append(c.unless, strings.Join(tests, " && "))
+	return nil
 }
 
 // fixedRevision matches a whole commit, or a tag such as v1.2, which Salt checks out on no branch, too. A name such as
@@ -214,6 +289,14 @@ func clone(c *conversion) error {
 	if _, ok := c.take("branch"); ok || !fixedRevision.MatchString(number(c.left["rev"], "HEAD")) {
 		c.note(forAll + "the clone is on no branch: Salt makes one of the name of the revision, or of branch")
 	}
+	if c.left["force_reset"] == "remote-changes" {
+		c.left["force_reset"] = true
+		c.note("argument force_reset: remote-changes: what was changed in the clone is thrown away in each run, " +
+			"where Salt waits for a new revision")
+	}
+	if key := plain(c.left["identity"]); c.left["identity"] != nil && c.isUsualKey(key) {
+		c.take("identity")
+	}
 	resets := c.takeBool("force_reset", false)
 	if discards := c.takeBool("force_checkout", false); resets || discards {
 		c.args["force"] = true
@@ -225,17 +308,54 @@ func clone(c *conversion) error {
 	return nil
 }
 
+// isUsualKey reports whether ssh of the user of a clone tries a key in any case.
+func (c *conversion) isUsualKey(key string) bool {
+	user := number(c.left["user"], "root")
+	home := "/home/" + user
+	if user == "root" {
+		home = "/root"
+	}
+	for _, d := range c.host.Low {
+		if given, _ := d.args["home"].(string); d.Function() == "user.present" && d.Name == user && given != "" {
+			home = given
+		}
+	}
+	name, isThere := strings.CutPrefix(key, path.Join(home, ".ssh")+"/id_")
+	return isThere && slices.Contains([]string{"rsa", "ecdsa", "ed25519"}, name)
+}
+
 func mountOptions(c *conversion) error {
+	options := []string{"defaults"}
+	if value, ok := c.take("opts"); ok {
+		given, ok := texts(value)
+		if !ok {
+			return refuse("argument opts: a value of another form")
+		}
+		options = strings.Split(strings.Join(given, ","), ",")
+		c.args["opts"] = options
+	}
+	if mounts := c.takeBool("mount", true); !mounts {
+		return c.inTable(strings.Join(options, ","))
+	}
 	c.note("what is mounted with other options or from another device stays until the next boot: Salt mounts it again")
-	value, ok := c.take("opts")
-	if !ok {
-		return nil
+	return nil
+}
+
+// inTable writes the line of a file system in /etc/fstab as Salt does, and mounts nothing.
+func (c *conversion) inTable(options string) error {
+	persists := c.takeBool("persist", true)
+	given := c.takeTexts("device", "fstype", "dump", "pass_num")
+	c.take("mkmnt")
+	if !persists {
+		return nothing(c)
 	}
-	options, ok := texts(value)
-	if !ok {
-		return refuse("argument opts: a value of another form")
+	c.function = "file.line"
+	line := given[0] + "\t\t" + c.Name + "\t" + given[1] + "\t" + options + "\t" + cmp.Or(given[2], "0") + " " +
+		cmp.Or(given[3], "0")
+	c.args = map[string]any{
+		"path": "/etc/fstab", "line": line, "match": `^[ \t]*[^#\s]\S*[ \t]+` + regexp.QuoteMeta(c.Name) + `[ \t]`,
 	}
-	c.args["opts"] = strings.Split(strings.Join(options, ","), ",")
+	c.note("the line in /etc/fstab is written again where it has other blanks: Salt leaves it")
 	return nil
 }
 

@@ -59,7 +59,7 @@ var rules = map[string]rule{
 	}, before: recurse},
 	"file.symlink": {function: "file.symlink", main: "path", args: map[string]argument{
 		"target": {"target", asText}, "makedirs": {"makedirs", asBool}, "force": {"force", asBool},
-	}, before: root},
+	}, before: linkOwner},
 	"file.absent": {function: "file.absent", main: "path"},
 	"archive.extracted": {function: "archive.extracted", main: "path", args: map[string]argument{
 		"user": {"user", asText}, "group": {"group", asText},
@@ -106,6 +106,7 @@ var rules = map[string]rule{
 	"group.absent":     {function: "group.absent", main: "name"},
 	"ssh_auth.present": {function: "ssh_auth.present", args: sshKeys, before: keys},
 	"ssh_auth.absent":  {function: "ssh_auth.absent", args: sshKeys, before: keys},
+	"host.absent":      {function: "file.replace", before: noAddress, fixed: map[string]any{"path": "/etc/hosts"}},
 	"host.present": {function: "host.present", main: "name", args: map[string]argument{
 		"ip": {"ip", asText},
 	}, before: address},
@@ -115,6 +116,8 @@ var rules = map[string]rule{
 	"pip.installed": {function: "pip.installed", main: "name", args: map[string]argument{
 		"user": {"user", asText}, "index_url": {"index", asText}, "log": {"", noted},
 	}, before: pip},
+	"ssh_known_hosts.absent":  {function: "cmd.run", before: unknownHost},
+	"ssh_known_hosts.present": {function: "cmd.run", before: knownHost},
 	"sysctl.present": {function: "sysctl.present", main: "name", args: map[string]argument{
 		"value": {"value", asText}, "config": {"", noted},
 	}},
@@ -136,10 +139,12 @@ var rules = map[string]rule{
 	"iptables.chain_present": {function: "cmd.run", before: firewall},
 	"iptables.insert":        {function: "cmd.run", before: firewall},
 	"iptables.set_policy":    {function: "cmd.run", before: firewall},
-	"kmod.present":           {function: "cmd.run", before: kernelModule},
-	"npm.installed":          {function: "cmd.run", args: map[string]argument{"user": {"user", asText}}, before: npm},
-	"pkg.held":               {function: "cmd.run", before: held},
-	"selinux.boolean":        {function: "cmd.run", before: boolean},
+	"kmod.present":           {function: "cmd.run", before: kernelModules},
+	"npm.installed": {function: "cmd.run", args: map[string]argument{
+		"user": {"user", asText}, "env": {"env", asEnv},
+	}, before: npm},
+	"pkg.held":        {function: "cmd.run", before: held},
+	"selinux.boolean": {function: "cmd.run", before: boolean},
 	"virtualenv.managed": {function: "pip.installed", args: map[string]argument{
 		"user": {"user", asText}, "runas": {"user", asText}, "index_url": {"index", asText},
 		"system_site_packages": {"", noted}, "pip_upgrade": {"", noted},
@@ -151,26 +156,3 @@ var rules = map[string]rule{
 }
 
 var onlyMade = map[string]any{"content": "", "replace": false}
-
-// instead says what to write for functions that are often used and have no counterpart.
-var instead = map[string]string{
-	"postgres_user.present":       withClient + "psql",
-	"postgres_database.present":   withClient + "psql",
-	"postgres_privileges.present": withClient + "psql",
-	"mysql_user.present":          withClient + "mysql",
-	"mysql_database.present":      withClient + "mysql",
-	"mysql_grants.present":        withClient + "mysql",
-	"docker_container.running":    ": a unit of systemd or a compose file as file.managed, and service.running",
-	"docker_image.present":        ": cmd.run with docker pull, and unless with docker image inspect",
-	"event.send":                  ": a change is in the result of the run; alerts and webhooks tell others",
-	"grains.present":              ": a setting of the host, or a fact that the peel reads",
-	"locale.present":              ": file.line in /etc/locale.gen, and cmd.run: locale-gen with onchanges",
-	"locale.system":               ": file.managed of /etc/default/locale",
-	"network.managed":             ": file.managed below /etc/network/interfaces.d or /etc/systemd/network",
-	"rsync.synchronized":          ": file.recurse, or cmd.run with rsync",
-	"ssh_known_hosts.present":     ": file.line in /etc/ssh/ssh_known_hosts",
-	"x509.certificate_managed":    ": cmd.run with openssl, and creates",
-}
-
-// withClient is the common part of what to write for states of databases.
-const withClient = ": cmd.run with a guard in unless, and the program "

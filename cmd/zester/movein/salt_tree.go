@@ -1,10 +1,14 @@
 package movein
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
+	"hash/crc32"
 	"io/fs"
 	"maps"
 	"path"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -48,21 +52,80 @@ func recurse(c *conversion) error {
 	if hasEmpty && c.left["include_empty"] == true {
 		c.note("argument include_empty: a directory without files is left out, Git has none: give it as file.directory")
 	}
+	to, err := c.selection(all, dir)
+	if err != nil {
+		return err
+	}
 	for name, f := range all {
 		if c.isTemplate(string(f.text), "") {
 			return refuse("argument source: a directory with a template: give its files as file.managed")
 		}
-		if _, ok := c.add(saltFiles, name, f.text); !ok {
+		if _, ok := c.add(to, name, f.text); !ok {
 			return refuse("argument source: a directory with a secret")
 		}
 	}
-	c.args["source"] = path.Join(saltFiles, dir)
-	c.modesOf(all)
+	c.args["source"] = path.Join(to, dir)
+	c.modesOf(all, to)
 	return nil
 }
 
-// modesOf reads which modes the files of a directory get.
-func (c *conversion) modesOf(all map[string]served) {
+// selection leaves the files of a directory that include_pat and exclude_pat select, and returns the folder of the repo
+// for the directory. Parts of a directory have a folder of their own.
+func (c *conversion) selection(all map[string]served, dir string) (folder string, err error) {
+	include, hasInclude := c.take("include_pat")
+	exclude, hasExclude := c.take("exclude_pat")
+	if !hasInclude && !hasExclude {
+		return saltFiles, nil
+	}
+	if hasExclude && c.left["clean"] == true {
+		return "", refuse("argument exclude_pat: with clean, which would remove what it names on the host: " +
+			"file.managed for each file, without clean")
+	}
+	for name := range all {
+		relative := strings.TrimPrefix(name, dir+"/")
+		isIncluded, err1 := c.matchesAny(relative, include, "include_pat")
+		isExcluded, err2 := c.matchesAny(relative, exclude, "exclude_pat")
+		if err := cmp.Or(err1, err2); err != nil {
+			return "", err
+		}
+		if hasInclude && !isIncluded || isExcluded {
+			delete(all, name)
+		}
+	}
+	sum := crc32.ChecksumIEEE(fmt.Append(nil, include, exclude))
+	return path.Join(c.source.texts, "part-"+strconv.FormatUint(uint64(sum), 16)), nil
+}
+
+// matchesAny reports whether a path matches one of the patterns of an argument: E@ and a regular expression, or a glob.
+func (c *conversion) matchesAny(name string, patterns any, argument string) (bool, error) {
+	if patterns == nil {
+		return false, nil
+	}
+	all, ok := texts(patterns)
+	if !ok {
+		return false, refuse("argument %s: a value of another form", argument)
+	}
+	for _, pattern := range all {
+		expression, isExpression := strings.CutPrefix(pattern, "E@")
+		if !isExpression {
+			if glob(pattern, name) {
+				return true, nil
+			}
+			continue
+		}
+		re, err := regexp.Compile(expression)
+		if err != nil {
+			return false, refuse("argument %s: %v", argument, err)
+		}
+		if re.MatchString(name) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// modesOf reads which modes the files of a directory get. folder is where the directory is in the repo.
+func (c *conversion) modesOf(all map[string]served, folder string) {
 	switch c.left["file_mode"] {
 	case nil:
 		c.note(forAll + "a file that somebody made executable is so no more: Salt leaves its mode, as there is no " +
@@ -83,7 +146,7 @@ func (c *conversion) modesOf(all map[string]served) {
 	}
 	for name, f := range all {
 		if bits, _ := strconv.ParseUint(f.mode, 8, 12); bits&0o111 != 0 {
-			c.programs = append(c.programs, path.Join(saltFiles, name))
+			c.programs = append(c.programs, path.Join(folder, name))
 		}
 		if f.mode != "0755" && f.mode != "0644" {
 			c.note("argument file_mode: keep is left out: a file gets 0755 if somebody may execute it, else 0644")

@@ -1,0 +1,711 @@
+package movein
+
+import (
+	"io/fs"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/seed-c01c3da5/zester/settings/state"
+)
+
+// dailyLines are declarations with arguments that many shops have.
+var dailyLines = []line{
+	{"file.replace", "/f", `"pattern": "^#?Port .*$", "repl": "Port 22", "append_if_not_found": true`, `
+  id:
+    file.replace:
+      path: /f
+      pattern: ^#?Port .*$
+      repl: Port 22
+  id.2:
+    file.line:
+      path: /f
+      line: Port 22
+    require:
+      - id
+`},
+	{"file.replace", "/f", `"pattern": "^(#|)Port .*", "repl": "Port 22", "prepend_if_not_found": true, "flags": ["IGNORECASE", "MULTILINE"], "ignore_if_missing": true`, `
+  id:
+    file.replace:
+      path: /f
+      pattern: (?i)^(#|)Port .*
+      repl: Port 22
+    onlyif:
+      - test -e '/f'
+  id.2:
+    file.line:
+      path: /f
+      line: Port 22
+      before: ^
+    onlyif:
+      - test -e '/f'
+    require:
+      - id
+`},
+	{"file.replace", "/f", `"pattern": "^Port|^Listen", "repl": "Port 22", "append_if_not_found": true`, `
+  id.2:
+    file.line:
+      path: /f
+      line: Port 22
+    onlyif:
+      - test -e '/f'
+    unless:
+      - grep -Pq -e '^Port|^Listen' -- '/f'
+  id:
+    file.replace:
+      path: /f
+      pattern: ^Port|^Listen
+      repl: Port 22
+    require:
+      - id.2
+`},
+	{"file.replace", "/f", `"pattern": "^(opt)=.*$", "repl": "\\1=it's", "append_if_not_found": true, "not_found_content": "opt=it's", "flags": 10`, `
+  id.2:
+    file.line:
+      path: /f
+      line: opt=it's
+    onlyif:
+      - test -e '/f'
+    unless:
+      - grep -Piq -e '^(opt)=.*$' -- '/f'
+  id:
+    file.replace:
+      path: /f
+      pattern: (?i)^(opt)=.*$
+      repl: ${1}=it's
+    require:
+      - id.2
+`},
+	{"file.replace", "/f", `"pattern": "(a)-(b)", "repl": "\\2$\\g<1>", "count": 1, "backup": false`, `
+  id:
+    file.replace:
+      path: /f
+      pattern: \A((?s:.*?))(?:(a)-(b))
+      repl: ${1}${3}$$${2}
+`},
+	{"file.replace", "/f", `"pattern": "^a.b$", "repl": "c\\d", "flags": ["DOTALL"], "backslash_literal": true, "is_pattern": false`, `
+  id:
+    file.replace:
+      path: /f
+      pattern: (?s)(?-m)^a.b$
+      repl: c\d
+`},
+	{"file.blockreplace", "/f", `"marker_start": "# [a]", "marker_end": "# b", "content": "x\n", "prepend_if_not_found": true`, `
+  # note: a marker is a whole line: Salt takes any line that has it, so write such a line into begin or end
+  id.2:
+    file.line:
+      path: /f
+      line: '# [a]'
+      before: ^
+  id.3:
+    file.line:
+      path: /f
+      line: '# b'
+      after: ^# \[a\]$
+    require:
+      - id.2
+  id:
+    file.block:
+      path: /f
+      content: |
+        x
+      begin: '# [a]'
+      end: '# b'
+    require:
+      - id.3
+`},
+	{"file.blockreplace", "/f", `"content": "x\n", "insert_before_match": "^end"`, `
+  # note: a marker is a whole line: Salt takes any line that has it, so write such a line into begin or end
+  id.2:
+    file.line:
+      path: /f
+      line: '#-- start managed zone --'
+      before: ^end
+  id.3:
+    file.line:
+      path: /f
+      line: '#-- end managed zone --'
+      after: ^#-- start managed zone --$
+    require:
+      - id.2
+  id:
+    file.block:
+      path: /f
+      content: |
+        x
+      begin: '#-- start managed zone --'
+      end: '#-- end managed zone --'
+    require:
+      - id.3
+`},
+	{"file.append", "/f", `"source": "salt://a/b"`, `
+  id:
+    file.line:
+      path: /f
+      line: b
+`},
+	{"file.append", "/f", `"sources": ["salt://a/b", "salt://a/c"], "template": false`, `
+  id:
+    file.line:
+      path: /f
+      line: b
+  id.2:
+    file.line:
+      path: /f
+      line: c
+`},
+	{"file.managed", "/f", `"source": ["salt://none", "https://e.org/x"], "source_hash": "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", "clean": false`, `
+  id:
+    file.managed:
+      path: /f
+      source: https://e.org/x
+      sha256: 0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef
+`},
+	{"file.managed", "/f", `"source": ["salt://a/b", "https://e.org/x"]`, `
+  id:
+    file.managed:
+      path: /f
+      source: files/a/b
+`},
+	{"file.managed", "/f", `"source": ["https://e.org/x", "salt://a/b"], "source_hash": "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"`, `
+  # note: of several sources the first is taken, https://e.org/x: Salt takes another if it does not answer
+  id:
+    file.managed:
+      path: /f
+      source: https://e.org/x
+      sha256: 0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef
+`},
+	{"file.symlink", "/l", `"target": "/t", "user": "app", "group": "app"`, `
+  id:
+    file.symlink:
+      path: /l
+      target: /t
+  id.2:
+    cmd.run:
+      argv:
+        - chown
+        - -h
+        - --
+        - app:app
+        - /l
+    require:
+      - id
+    unless:
+      - test "$(stat -c %U:%G -- /l)" = app:app
+`},
+	{"file.symlink", "/l", `"target": "/t", "group": "app"`, `
+  id:
+    file.symlink:
+      path: /l
+      target: /t
+  id.2:
+    cmd.run:
+      argv:
+        - chown
+        - -h
+        - --
+        - :app
+        - /l
+    require:
+      - id
+    unless:
+      - test "$(stat -c :%G -- /l)" = :app
+`},
+	{"file.recurse", "/srv/app/d", `"source": "salt://a", "exclude_pat": "*c"`, `
+  id:
+    file.recurse:
+      path: /srv/app/d
+      source: files/converted/part-b0a617a5/a
+`},
+	{"file.recurse", "/srv/app/d", `"source": "salt://a", "include_pat": ["E@^b$", "x"], "exclude_pat": "E@x"`, `
+  id:
+    file.recurse:
+      path: /srv/app/d
+      source: files/converted/part-33aa2aaa/a
+`},
+	{"archive.extracted", "/opt/x", `"source": "https://e.org/x.tar.gz", "source_hash": "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", "if_missing": "/opt/x/bin a", "unless": "true"`, `
+  # note: what is in the archive is written in the first run, and again where it was changed: Salt extracts only what is missing, unless overwrite is true
+  id:
+    archive.extracted:
+      path: /opt/x
+      source: https://e.org/x.tar.gz
+      sha256: 0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef
+      makedirs: true
+    unless:
+      - "true"
+      - test -e '/opt/x/bin a'
+`},
+	{"cmd.run", "make", `"success_retcodes": [3, 1], "creates": ["/a b", "/c"], "runas": "app", "env": ["A", {"B": null}]`, `
+  id:
+    cmd.run:
+      command: make
+      env:
+        A: ""
+        B: ""
+      user: app
+      changed_if:
+        exit:
+          - 0
+          - 1
+          - 3
+    unless:
+      - test -e '/a b' && test -e /c
+`},
+	{"cmd.run", "make", `"success_retcodes": 1, "creates": ["/a"], "env": {"B": null}`, `
+  id:
+    cmd.run:
+      command: make
+      env:
+        B: ""
+      creates: /a
+      changed_if:
+        exit:
+          - 0
+          - 1
+`},
+	{"cron.absent", "/bin/job $1", `"special": "@daily"`, `
+  # note: a line of the command in the crontab without SALT_CRON_IDENTIFIER stays: remove it
+  id:
+    cron.absent: {}
+  id.2:
+    cmd.run:
+      command: crontab -u root -l | sed '/SALT_CRON_IDENTIFIER:\/bin\/job \$1$/,+1d' | crontab -u root -
+    onlyif:
+      - crontab -u root -l 2>/dev/null | grep -q -e 'SALT_CRON_IDENTIFIER:\/bin\/job \$1$'
+    require:
+      - id
+`},
+	{"cron.present", "/bin/job", `"minute": 5, "commented": true, "identifier": "x"`, `
+  # note: a job that is commented out does not run: its file is removed, and Salt's line stays, commented out
+  id:
+    cron.absent:
+      name: x
+`},
+	{"host.absent", "db.e.org", `"ip": ["10.0.0.1", "::1"]`, `
+  id:
+    file.replace:
+      path: /etc/hosts
+      pattern: ^([ \t]*(?:10\.0\.0\.1|::1)(?:[ \t]+[^#\s]+)*?)[ \t]+db\.e\.org([ \t].*)?$
+      repl: ${1}${2}
+  id.2:
+    file.line:
+      path: /etc/hosts
+      match: ^[ \t]*(?:10\.0\.0\.1|::1)[ \t]*(#.*)?$
+      absent: true
+    require:
+      - id
+`},
+	{"host.present", "db", `"ip": ["10.0.0.1", "2001:db8::1"], "clean": true`, `
+  id:
+    host.present:
+      name: db
+      ip: 10.0.0.1
+  id.2:
+    host.present:
+      name: db
+      ip: 2001:db8::1
+`},
+	{"host.present", "db", `"ip": ["10.0.0.1", "10.0.0.2"]`, `
+  id.2:
+    file.line:
+      path: /etc/hosts
+      line: "10.0.0.1\tdb"
+    unless:
+      - grep -Eq '^[[:space:]]*10\.0\.0\.1[[:space:]]([^#]*[[:space:]])?db([[:space:]#]|$)' /etc/hosts
+  id:
+    file.line:
+      path: /etc/hosts
+      line: "10.0.0.2\tdb"
+    require:
+      - id.2
+    unless:
+      - grep -Eq '^[[:space:]]*10\.0\.0\.2[[:space:]]([^#]*[[:space:]])?db([[:space:]#]|$)' /etc/hosts
+`},
+	{"kmod.present", "x", `"mods": ["a", "b-c"]`, `
+  id:
+    cmd.run:
+      argv:
+        - modprobe
+        - -a
+        - a
+        - b-c
+    unless:
+      - test -d /sys/module/a && test -d /sys/module/b_c
+`},
+	{"kmod.present", "x", `"mods": ["a", "b"], "persist": true`, `
+  id:
+    cmd.run:
+      argv:
+        - /bin/sh
+        - -c
+        - modprobe -a a b && { grep -Fqsx a /etc/modules-load.d/salt_managed.conf || echo a >> /etc/modules-load.d/salt_managed.conf; } && { grep -Fqsx b /etc/modules-load.d/salt_managed.conf || echo b >> /etc/modules-load.d/salt_managed.conf; }
+    unless:
+      - test -d /sys/module/a && grep -Fqsx a /etc/modules-load.d/salt_managed.conf && test -d /sys/module/b && grep -Fqsx b /etc/modules-load.d/salt_managed.conf
+`},
+	{"mount.mounted", "/data", `"device": "UUID=1", "fstype": "ext4", "opts": "ro", "mount": false, "pass_num": 2, "mkmnt": true`, `
+  # note: the line in /etc/fstab is written again where it has other blanks: Salt leaves it
+  id:
+    file.line:
+      path: /etc/fstab
+      line: "UUID=1\t\t/data\text4\tro\t0 2"
+      match: ^[ \t]*[^#\s]\S*[ \t]+/data[ \t]
+`},
+	{"mount.mounted", "/data", `"device": "/dev/sdb1", "fstype": "ext4", "mount": false, "persist": false`, `
+  # Salt: mount.mounted /data {"device":"/dev/sdb1","fstype":"ext4","mount":false,"persist":false}
+  id:
+    cmd.run:
+      argv:
+        - "true"
+    enabled: false
+`},
+	{"npm.installed", "pm2", `"env": [{"A": "b"}], "user": "app"`, `
+  id:
+    cmd.run:
+      argv:
+        - npm
+        - install
+        - -g
+        - pm2
+      env:
+        A: b
+      user: app
+    unless:
+      - runuser -u app -- sh -c 'export A='\''b'\''; npm ls -g pm2'
+`},
+	{"pkg.installed", "x", `"pkgs": ["a", {"b": "latest"}, {"c": "1.0"}, {"d": null}, {"e": "latest"}, {"f": "1.*"}], "hold": true`, `
+  # note: the package f is installed in any version: Salt wants 1.*
+  id:
+    pkg.installed:
+      names:
+        - a
+        - d
+        - f
+  id.2:
+    pkg.installed:
+      name: c
+      version: "1.0"
+  id.3:
+    pkg.latest:
+      names:
+        - b
+        - e
+    require:
+      - id.2
+  id.4:
+    cmd.run:
+      argv:
+        - apt-mark
+        - hold
+        - a
+        - d
+        - f
+        - c
+        - b
+        - e
+    require:
+      - id.3
+    unless:
+      - apt-mark showhold | grep -Fqx a && apt-mark showhold | grep -Fqx d && apt-mark showhold | grep -Fqx f && apt-mark showhold | grep -Fqx c && apt-mark showhold | grep -Fqx b && apt-mark showhold | grep -Fqx e
+`},
+	{"pkg.installed", "x", `"pkgs": [{"b": "latest"}]`, `
+  id:
+    pkg.latest:
+      names:
+        - b
+`},
+	{"pkg.installed", "nginx", `"hold": true, "require": [{"group": "ops"}], "unless": "false"`, `
+  id:
+    pkg.installed:
+      name: nginx
+    require:
+      - ops
+    unless:
+      - "false"
+  id.2:
+    cmd.run:
+      argv:
+        - apt-mark
+        - hold
+        - nginx
+    require:
+      - ops
+      - id
+    unless:
+      - "false"
+      - apt-mark showhold | grep -Fqx nginx
+`},
+	{"pkg.installed", "nginx", `"hold": false`, `
+  id:
+    pkg.installed:
+      name: nginx
+  id.2:
+    cmd.run:
+      argv:
+        - apt-mark
+        - unhold
+        - nginx
+    onlyif:
+      - apt-mark showhold | grep -Fqx nginx
+    require:
+      - id
+`},
+	{"ssh_known_hosts.absent", "e.org", ``, `
+  id:
+    cmd.run:
+      command: ssh-keygen -R 'e.org' -f '/etc/ssh/ssh_known_hosts'
+    onlyif:
+      - ssh-keygen -F 'e.org' -f '/etc/ssh/ssh_known_hosts' 2>/dev/null | grep -q .
+`},
+	{"ssh_known_hosts.absent", "e.org", `"user": "bob", "port": 2222`, `
+  id:
+    cmd.run:
+      command: ssh-keygen -R '[e.org]:2222' -f ~bob/.ssh/known_hosts
+      user: bob
+    onlyif:
+      - runuser -u bob -- sh -c 'ssh-keygen -F '\''[e.org]:2222'\'' -f ~bob/.ssh/known_hosts 2>/dev/null | grep -q .'
+`},
+	{"ssh_known_hosts.present", "e.org", `"user": "bob", "fingerprint": "16:27:ac:a5:76:28:2d:36:63:1b:56:4d:eb:df:a6:48"`, `
+  id:
+    cmd.run:
+      command: |-
+        key=$(ssh-keyscan -T 5 -p 22 e.org 2>/dev/null | grep -v '^#') && printf '%s\n' "$key" | ssh-keygen -l -E md5 -f - 2>/dev/null | grep -Fq -e '16:27:ac:a5:76:28:2d:36:63:1b:56:4d:eb:df:a6:48' || { echo 'the host shows no such key'; exit 1; }
+        mkdir -p -m 700 ~bob/.ssh
+        ssh-keygen -R 'e.org' -f ~bob/.ssh/known_hosts >/dev/null 2>&1
+        printf '%s\n' "$key" >> ~bob/.ssh/known_hosts
+        ssh-keygen -H -f ~bob/.ssh/known_hosts >/dev/null 2>&1
+      user: bob
+    unless:
+      - runuser -u bob -- sh -c 'ssh-keygen -F '\''e.org'\'' -f ~bob/.ssh/known_hosts 2>/dev/null | ssh-keygen -l -E md5 -f - 2>/dev/null | grep -Fq -e '\''16:27:ac:a5:76:28:2d:36:63:1b:56:4d:eb:df:a6:48'\'''
+`},
+	{"ssh_known_hosts.present", "e.org", `"key": "AAAA", "enc": "ed25519", "port": 2222, "hash_known_hosts": false, "timeout": 9`, `
+  id:
+    cmd.run:
+      command: |-
+        key='[e.org]:2222 ssh-ed25519 AAAA'
+        ssh-keygen -R '[e.org]:2222' -f '/etc/ssh/ssh_known_hosts' >/dev/null 2>&1
+        printf '%s\n' "$key" >> '/etc/ssh/ssh_known_hosts'
+    unless:
+      - ssh-keygen -F '[e.org]:2222' -f '/etc/ssh/ssh_known_hosts' 2>/dev/null | grep -Fq -e 'AAAA'
+`},
+	{"ssh_known_hosts.present", "e.org", `"fingerprint": "nThbg6kXUpJWGl7E1IGOCspRomTxdCARLviKw6E5SY8", "enc": "ssh-rsa", "config": "/etc/ssh/known"`, `
+  id:
+    cmd.run:
+      command: |-
+        key=$(ssh-keyscan -T 5 -p 22 -t rsa e.org 2>/dev/null | grep -v '^#') && printf '%s\n' "$key" | ssh-keygen -l -E sha256 -f - 2>/dev/null | grep -Fq -e 'nThbg6kXUpJWGl7E1IGOCspRomTxdCARLviKw6E5SY8' || { echo 'the host shows no such key'; exit 1; }
+        ssh-keygen -R 'e.org' -f '/etc/ssh/known' >/dev/null 2>&1
+        printf '%s\n' "$key" >> '/etc/ssh/known'
+        ssh-keygen -H -f '/etc/ssh/known' >/dev/null 2>&1
+    unless:
+      - ssh-keygen -F 'e.org' -f '/etc/ssh/known' 2>/dev/null | ssh-keygen -l -E sha256 -f - 2>/dev/null | grep -Fq -e 'nThbg6kXUpJWGl7E1IGOCspRomTxdCARLviKw6E5SY8'
+`},
+	{"user.present", "bob", `"groups": ["adm"], "optional_groups": ["a", "b"], "remove_groups": false`, `
+  id:
+    user.present:
+      name: bob
+      groups:
+        - adm
+  id.2:
+    cmd.run:
+      argv:
+        - usermod
+        - -aG
+        - a
+        - bob
+    onlyif:
+      - getent group a >/dev/null
+    require:
+      - id
+    unless:
+      - id -nG -- bob | tr ' ' '\n' | grep -Fqx -- a
+  id.3:
+    cmd.run:
+      argv:
+        - usermod
+        - -aG
+        - b
+        - bob
+    onlyif:
+      - getent group b >/dev/null
+    require:
+      - id.2
+    unless:
+      - id -nG -- bob | tr ' ' '\n' | grep -Fqx -- b
+`},
+}
+
+// statesOf returns the states that a declaration becomes.
+func statesOf(t *testing.T, declaration string) []made {
+	t.Helper()
+	hosts := []Minion{low(t, `[{"__sls__": "s", "__id__": "id", `+declaration+`}]`)}
+	src := newSources(SaltInput{Hosts: hosts})
+	a := newNaming(hosts, src).attempt(&hosts[0], 0, src)
+	if a.err != nil {
+		t.Fatal(declaration, a.err)
+	}
+	return a.states
+}
+
+// A command that a declaration becomes does what Salt does, and its test says before and after whether it is done.
+func TestCommandsDoWhatSaltDoes(t *testing.T) {
+	t.Parallel()
+	for _, program := range []string{"ssh-keygen", "sed", "grep"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skip(err)
+		}
+	}
+	const tab = "5 * * * * by hand\n# Lines below here are managed by Salt, do not edit\n"
+	for _, c := range []struct{ declaration, file, before, after string }{
+		{
+			`"state": "cron", "fun": "absent", "name": "run a.b", "user": "app"`, "tab",
+			tab + "# SALT_CRON_IDENTIFIER:run axb\n1 * * * * run axb\n# daily SALT_CRON_IDENTIFIER:run a.b\n2 * * * * run a.b\n# c\n@daily c\n",
+			tab + "# SALT_CRON_IDENTIFIER:run axb\n1 * * * * run axb\n# c\n@daily c\n",
+		},
+		{
+			`"state": "cron", "fun": "absent", "name": "x", "identifier": "p/[q]*"`, "tab",
+			tab + "# SALT_CRON_IDENTIFIER:p/[q]*\n#DISABLED#1 * * * * other\n# SALT_CRON_IDENTIFIER:p/q\n1 * * * * x\n",
+			tab + "# SALT_CRON_IDENTIFIER:p/q\n1 * * * * x\n",
+		},
+		{
+			`"state": "ssh_known_hosts", "fun": "present", "name": "e.org", "config": "DIR/known", "fingerprint": "PRINT", "hash_known_hosts": false`,
+			"known", "f.org KEY\ne.org OLD\n", "f.org KEY\ne.org KEY\n",
+		},
+		{
+			`"state": "ssh_known_hosts", "fun": "present", "name": "e.org", "config": "DIR/known", "key": "BLOB", "enc": "ed25519", "port": 22, "hash_known_hosts": false`,
+			"known", "e.org OLD\n", "e.org KEY\n",
+		},
+		{
+			`"state": "ssh_known_hosts", "fun": "absent", "name": "e.org", "config": "DIR/known", "port": "2222"`,
+			"known", "e.org KEY\n[e.org]:2222 OLD\n", "e.org KEY\n",
+		},
+	} {
+		dir := t.TempDir()
+		run := func(script string) error {
+			cmd := exec.Command("/bin/sh", "-c", script)
+			cmd.Env = []string{"PATH=" + dir + ":" + os.Getenv("PATH"), "DIR=" + dir}
+			return cmd.Run()
+		}
+		key := func(name string) (line, print string) {
+			out, err := exec.Command("/bin/sh", "-c", "cd "+dir+" && ssh-keygen -q -t ed25519 -N '' -f "+name+" && cut -d' ' -f1,2 "+
+				name+".pub && ssh-keygen -l -f "+name).Output()
+			line, print, _ = strings.Cut(strings.TrimSpace(string(out)), "\n")
+			if err != nil || len(strings.Fields(print)) < 2 {
+				t.Fatal(err, string(out))
+			}
+			return line, strings.TrimPrefix(strings.Fields(print)[1], "SHA256:")
+		}
+		one, print := key("one")
+		old, _ := key("old")
+		fill := strings.NewReplacer("DIR", dir, "PRINT", print, "BLOB", strings.Fields(one)[1], "KEY", one, "OLD", old).Replace
+		for name, text := range map[string]string{
+			c.file:        fill(c.before),
+			"crontab":     "#!/bin/sh\ncase $3 in -l) cat $DIR/tab;; -) cat >$DIR/new && mv $DIR/new $DIR/tab;; esac\n",
+			"ssh-keyscan": fill("#!/bin/sh\necho '# e.org'\necho 'e.org KEY'\n"),
+		} {
+			if err := os.WriteFile(dir+"/"+name, []byte(text), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		states := statesOf(t, fill(c.declaration))
+		m := states[len(states)-1]
+		toDo := func() bool {
+			for _, guard := range guardsOf(m.fields, "unless") {
+				if run(guard) == nil {
+					return false
+				}
+			}
+			for _, guard := range guardsOf(m.fields, "onlyif") {
+				if run(guard) != nil {
+					return false
+				}
+			}
+			return true
+		}
+		if !toDo() {
+			t.Errorf("%s: there is nothing to do", c.declaration)
+		}
+		if err := run(plain(m.args["command"])); err != nil {
+			t.Errorf("%s: %v", c.declaration, err)
+		}
+		if text, err := os.ReadFile(dir + "/" + c.file); err != nil || string(text) != fill(c.after) {
+			t.Errorf("%s left\n%s\nwant\n%s\n%v", c.declaration, text, fill(c.after), err)
+		}
+		if toDo() {
+			t.Errorf("%s is to be done again", c.declaration)
+		}
+	}
+}
+
+// The expressions that declarations become change a text as Salt does, and change it no second time.
+func TestExpressionsDoWhatSaltDoes(t *testing.T) {
+	t.Parallel()
+	const absent = `"state": "host", "fun": "absent", "name": "db.e", "ip": ["10.0.0.1", "::1"]`
+	for _, c := range []struct{ declaration, before, after string }{
+		{absent, "10.0.0.1 db.e\n10.0.0.2 db.e\n", "10.0.0.1\n10.0.0.2 db.e\n"},
+		{absent, "10.0.0.1\tdb.e a # x db.e\n::1 b db.e c\n", "10.0.0.1 a # x db.e\n::1 b c\n"},
+		{absent, "10.0.0.1 dbxe db.e.org\n110.0.0.1 db.e\n# 10.0.0.1 db.e\n", "10.0.0.1 dbxe db.e.org\n110.0.0.1 db.e\n# 10.0.0.1 db.e\n"},
+		{`"state": "file", "fun": "replace", "name": "/f", "pattern": "^a(.)$", "repl": "ab\\1", "count": 1`, "x\nab\nac\nad\n", "x\nabb\nac\nad\n"},
+		{`"state": "file", "fun": "replace", "name": "/f", "pattern": "A.B", "repl": "a", "flags": ["IGNORECASE", "DOTALL"]`, "xa\nbx\n", "xax\n"},
+		{`"state": "file", "fun": "replace", "name": "/f", "pattern": "^a", "repl": "b", "flags": 0`, "a\na\n", "b\na\n"},
+		{`"state": "file", "fun": "replace", "name": "/f", "pattern": "a", "repl": "\\d$", "backslash_literal": true`, "a", `\d$`},
+	} {
+		args := statesOf(t, c.declaration)[0].args
+		re, err := (&state.FileReplace{Pattern: plain(args["pattern"])}).Expression()
+		if err != nil {
+			t.Fatal(c.declaration, err)
+		}
+		if got := re.ReplaceAllString(c.before, plain(args["repl"])); strings.TrimSpace(got) != strings.TrimSpace(c.after) {
+			t.Errorf("%s: %q became %q, want %q", c.declaration, c.before, got, c.after)
+		}
+	}
+
+	then := statesOf(t, absent)[1].args["match"].(string)
+	for line, isEmpty := range map[string]bool{"10.0.0.1": true, " ::1\t# x": true, "10.0.0.1 a": false, "10.0.0.11": false} {
+		if regexp.MustCompile(then).MatchString(line) != isEmpty {
+			t.Errorf("%s matches %q, which is %t", then, line, !isEmpty)
+		}
+	}
+}
+
+// Only an expression of whole lines is replaced before the line is added where it is missing.
+func TestExpressionsOfWholeLines(t *testing.T) {
+	t.Parallel()
+	for pattern, want := range map[string]bool{
+		"^a$": true, "^a.*": true, "^#? *Port .*$": true, "^(a|b)$": true, "^a.*?": false, "a.*": false, "^a": false, "^a$|b": false,
+		"^a.+": false, "(?s)^a.*": false, "^": false, "": false, "^a(": false,
+	} {
+		if isLine(pattern) != want {
+			t.Errorf("%q: %t", pattern, !want)
+		}
+	}
+}
+
+// A directory is copied without the files that Salt leaves out, and another selection of it has another folder.
+func TestPartsOfADirectory(t *testing.T) {
+	t.Parallel()
+	roots := fstest.MapFS{"d/a": {Data: []byte("a\n")}, "d/s/b.pyc": {Data: []byte("b\n")}, "d/.git/c": {Data: []byte("c\n")}}
+	h := low(t, `[
+		{"__sls__": "s", "__id__": "x", "name": "/srv/x", "state": "file", "fun": "recurse", "source": "salt://d", "exclude_pat": ["*.pyc", "E@^\\.git/"]},
+		{"__sls__": "s", "__id__": "y", "name": "/srv/y", "state": "file", "fun": "recurse", "source": "salt://d", "include_pat": "*.pyc", "file_mode": "keep"},
+		{"__sls__": "s", "__id__": "z", "name": "/srv/z", "state": "file", "fun": "recurse", "source": "salt://d", "exclude_pat": "a", "clean": true}]`)
+	r, err := Salt(SaltInput{Hosts: []Minion{h}, Roots: []fs.FS{roots}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	copied := 0
+	for name, text := range r.Files {
+		if strings.HasPrefix(name, "files/") {
+			copied++
+			isOne := strings.HasSuffix(name, "/d/a") && string(text) == "a\n"
+			if !isOne && !strings.HasSuffix(name, "/d/s/b.pyc") || !strings.HasPrefix(name, "files/converted/part-") {
+				t.Errorf("%s is copied", name)
+			}
+		}
+	}
+	if copied != 2 || reasonsOf(r.Refused) != "argument exclude_pat: with clean, which would remove what it names on the host: "+
+		"file.managed for each file, without clean" {
+		t.Errorf("%d files are copied, and refused: %v", copied, r.Refused)
+	}
+}
