@@ -11,8 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nkeys"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/seed-c01c3da5/zester/cmd/daemon"
@@ -175,7 +173,7 @@ func (c *Config) options() (o peel.Options, err error) {
 		o.Prompt = &c.Prompt
 	}
 	if c.Creds != "" {
-		o.Connect, o.Own = append(o.Connect, credential(c.Creds)), append(o.Own, c.Creds)
+		o.Connect, o.Own = append(o.Connect, enroll.Credential(c.Creds)), append(o.Own, c.Creds)
 	}
 	switch {
 	case c.CA != "":
@@ -227,34 +225,4 @@ func (c *Config) name() (target.PeelID, error) {
 		err = fmt.Errorf("cannot run as peel %q with the credential of %q", id, held)
 	}
 	return id, err
-}
-
-// credential returns an option that reads the file at every connect: a new credential needs no restart, and a missing
-// one is waited for. [nats.UserCredentials] does not wait.
-func credential(file string) nats.Option {
-	return func(o *nats.Options) error {
-		o.UserJWT = func() (string, error) {
-			if err := enroll.Private(file); err != nil {
-				return "", err
-			}
-			data, err := os.ReadFile(file)
-			if err != nil {
-				return "", err
-			}
-			return nkeys.ParseDecoratedJWT(data)
-		}
-		o.SignatureCB = func(nonce []byte) ([]byte, error) {
-			data, err := os.ReadFile(file)
-			if err != nil {
-				return nil, err
-			}
-			key, err := nkeys.ParseDecoratedNKey(data)
-			if err != nil {
-				return nil, err
-			}
-			defer key.Wipe()
-			return key.Sign(nonce)
-		}
-		return nil
-	}
 }

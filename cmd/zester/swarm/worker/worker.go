@@ -16,11 +16,13 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/peel"
+	"github.com/seed-c01c3da5/zester/peel/enroll"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -73,6 +75,9 @@ func (o Orders) peels(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
+		return err
+	}
 	g, ctx := errgroup.WithContext(ctx)
 	refused := &RefusalCounter{}
 	log := slog.New(WatchRefusals(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}),
@@ -83,11 +88,16 @@ func (o Orders) peels(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		file := filepath.Join(o.Dir, string(id)+".creds")
+		if err := os.WriteFile(file, creds, 0o600); err != nil {
+			return err
+		}
 		p, err := peel.New(peel.Options{
 			ID:        id,
 			DataDir:   filepath.Join(o.Dir, string(id)),
 			URL:       o.URL,
-			Connect:   ConnectOptions(creds, o.CA),
+			CA:        o.CA,
+			Connect:   []nats.Option{enroll.Credential(file)},
 			Simulated: true,
 			Log:       log,
 			Facts: target.Facts{
