@@ -1,10 +1,14 @@
 package swarm
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
+
+	"github.com/go-git/go-git/v5/plumbing"
 
 	"github.com/seed-c01c3da5/zester/cmd/zester/swarm/worker"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/worktree"
@@ -46,10 +50,25 @@ func (c content) files() map[string][]byte {
 
 // settle commits c and waits until every peel has applied it.
 func (f *fleet) settle(ctx context.Context, message string, c content) error {
-	if _, err := f.work.Commit(message, c.files(), author); err != nil {
+	if _, err := f.push(message, c.files()); err != nil {
 		return err
 	}
 	return f.converged(ctx)
+}
+
+// push commits those of the files that differ from the commit before. For each file that is committed go-git reads and
+// writes the list of all files.
+func (f *fleet) push(message string, files map[string][]byte) (plumbing.Hash, error) {
+	changes := maps.Clone(files)
+	maps.DeleteFunc(changes, func(name string, data []byte) bool {
+		before, committed := f.files[name]
+		return committed && bytes.Equal(before, data)
+	})
+	commit, err := f.work.Commit(message, changes, author)
+	if err == nil {
+		maps.Copy(f.files, changes)
+	}
+	return commit, err
 }
 
 // commits measures commits that change the settings of one peel, of each hundredth, and of all.
@@ -104,7 +123,7 @@ func (f *fleet) commit(ctx context.Context, n int, change func(round int) conten
 	}
 	return f.r.rounds(n, func(round int) (took, used time.Duration, err error) {
 		message := fmt.Sprintf("Change %d peels, round %d", n, round)
-		commit, err := f.work.Commit(message, change(round+1).files(), author)
+		commit, err := f.push(message, change(round+1).files())
 		if err != nil {
 			return 0, 0, err
 		}

@@ -19,7 +19,7 @@ func (f *fleet) contents(ctx context.Context) error {
 		_, _ = rand.NewChaCha8([32]byte{byte(round)}).Read(data)
 		files := content{probe: "states:\n  /etc/swarm: {file.managed: {source: files/swarm}}\n"}.files()
 		files["files/swarm"] = data
-		commit, err := f.work.Commit(fmt.Sprintf("Change a file of all peels, round %d", round), files, author)
+		commit, err := f.push(fmt.Sprintf("Change a file of all peels, round %d", round), files)
 		if err != nil {
 			return 0, 0, err
 		}

@@ -30,6 +30,7 @@ type fleet struct {
 	stop   context.CancelFunc
 	ended  chan error
 	work   *worktree.Work
+	files  map[string][]byte // what is committed
 	info   api.RunInfo
 	client *api.Client
 	server nats.InProcessConnProvider // nil: external
@@ -42,7 +43,7 @@ type fleet struct {
 // product measures the fleet.
 func (r *run) product(ctx context.Context) (err error) {
 	r.say("the fleet: %d peels, %d processes", r.o.Peels, r.o.Procs)
-	f := &fleet{r: r}
+	f := &fleet{r: r, files: map[string][]byte{}}
 	if f.work, err = f.repo(); err != nil {
 		return err
 	}
