@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-git/go-git/v5/plumbing"
-
 	"github.com/seed-c01c3da5/zester/cmd/zester/swarm/worker"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/worktree"
 )
@@ -58,7 +56,7 @@ func (f *fleet) settle(ctx context.Context, message string, c content) error {
 
 // push commits those of the files that differ from the commit before. For each file that is committed go-git reads and
 // writes the list of all files.
-func (f *fleet) push(message string, files map[string][]byte) (plumbing.Hash, error) {
+func (f *fleet) push(message string, files map[string][]byte) (string, error) {
 	changes := maps.Clone(files)
 	maps.DeleteFunc(changes, func(name string, data []byte) bool {
 		before, committed := f.files[name]
@@ -68,7 +66,7 @@ func (f *fleet) push(message string, files map[string][]byte) (plumbing.Hash, er
 	if err == nil {
 		maps.Copy(f.files, changes)
 	}
-	return commit, err
+	return commit.String(), err
 }
 
 // commits measures commits that change the settings of one peel, of each hundredth, and of all.
@@ -128,7 +126,7 @@ func (f *fleet) commit(ctx context.Context, n int, change func(round int) conten
 			return 0, 0, err
 		}
 		watch := stopwatch()
-		if err := f.applied(ctx, "applied", commit.String(), n); err != nil {
+		if err := f.applied(ctx, "applied", commit, n); err != nil {
 			return 0, 0, err
 		}
 		took, used = watch()

@@ -24,7 +24,7 @@ func (f *fleet) contents(ctx context.Context) error {
 			return 0, 0, err
 		}
 		watch := stopwatch()
-		if err := f.applied(ctx, "contents", commit.String(), f.r.o.Peels); err != nil {
+		if err := f.applied(ctx, "contents", commit, f.r.o.Peels); err != nil {
 			return 0, 0, err
 		}
 		took, used = watch()

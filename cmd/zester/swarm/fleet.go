@@ -44,6 +44,7 @@ type fleet struct {
 func (r *run) product(ctx context.Context) (err error) {
 	r.say("the fleet: %d peels, %d processes", r.o.Peels, r.o.Procs)
 	f := &fleet{r: r, files: map[string][]byte{}}
+	left := OwnMemory() - r.ownMemory // by the bare buses
 	if f.work, err = f.repo(); err != nil {
 		return err
 	}
@@ -53,7 +54,7 @@ func (r *run) product(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, f.end()) }()
 	defer func() { err = errors.Join(err, r.stopWorkers()) }()
 	before, began := OwnMemory(), time.Now()
-	r.figure("memory of "+r.side()+" before any peel", "MiB", before/1024)
+	r.figure("memory of "+r.side()+" before any peel", "MiB", (before-left)/1024)
 	o := worker.Orders{URL: f.info.URL, CA: f.info.CA, Keys: r.keys("master"), Dir: r.path("peels")}
 	if err := r.startWorkers(ctx, o); err != nil {
 		return err

@@ -65,6 +65,7 @@ type run struct {
 	fleetAccounts floor // the bare bus, accounts as the fleet
 	oneAccount    floor // the bare bus, one account
 	workers       []*process
+	ownMemory     float64                 // KiB of this process before it measured anything
 	shown         time.Time               // when Progress was called last
 	fail          context.CancelCauseFunc // ends the run
 	refused       *worker.RefusalCounter
@@ -123,6 +124,7 @@ func (r *run) measure(ctx context.Context) error {
 
 // parts runs the bare buses and the fleet one after the other, each on a new bus.
 func (r *run) parts(ctx context.Context) error {
+	r.ownMemory = OwnMemory()
 	part := func(ctx context.Context, f func(context.Context) error) error { return f(ctx) }
 	if r.o.External != nil {
 		part, r.report.Bus = r.onExternal, r.o.External.URL
