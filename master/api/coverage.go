@@ -29,13 +29,15 @@ type CoverageEntryRequest struct {
 
 // A Coverage says what happened to the fires of schedules.
 type Coverage struct {
-	Master    string         `json:"master"` // whose table it is from
-	From      time.Time      `json:"from"`   // the fires since this hour
-	Now       time.Time      `json:"now"`    // by the clock of the master
-	Peels     int            `json:"peels"`  // with a schedule, of the selected ones
-	Reporting int            `json:"reporting"`
-	Rows      []CoverageRow  `json:"rows"`
-	Total     verdict.Counts `json:"total"` // of all pages
+	Master    string    `json:"master"` // whose table it is from
+	From      time.Time `json:"from"`   // the fires since this hour
+	Now       time.Time `json:"now"`    // by the clock of the master
+	Peels     int       `json:"peels"`  // with a schedule, of the selected ones
+	Reporting int       `json:"reporting"`
+	// Silent is how many peels of all pages do not report, of rows about peels: what they do is unknown.
+	Silent int            `json:"silent,omitempty"`
+	Rows   []CoverageRow  `json:"rows"`
+	Total  verdict.Counts `json:"total"` // of all pages
 	// Unread are hours of UTC whose stored counts the master cannot read: they are damaged, or a newer version wrote
 	// them. What the master does not know from reports is not in the rows.
 	Unread []time.Time `json:"unread,omitempty"`

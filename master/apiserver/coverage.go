@@ -185,6 +185,9 @@ func (s *Server) coverage(ctx context.Context, from grants.Caller, expr string, 
 	first := 0
 	for i := range rows {
 		a.Total.Add(rows[i].Counts)
+		if rows[i].Peel != "" {
+			a.Silent += rows[i].Absent
+		}
 		if cmp.Compare(key(&rows[i]), after) <= 0 && after != "" {
 			first = i + 1
 		}

@@ -38,10 +38,6 @@ func (s *Server) Now(ctx context.Context, from grants.Caller) (reply *api.Now, e
 // now leaves out what cannot be read, which makes the state unknown.
 func (s *Server) now(ctx context.Context, from grants.Caller, _ api.None) (*api.Now, error) {
 	a := &api.Now{Problems: []api.Problem{}}
-	var asking sync.WaitGroup
-	asking.Go(func() { a.Alerts = api.AlertList.Extra(ctx, s.For(from), api.AlertsRequest{}) })
-	var waiting waits
-	asking.Go(func() { waiting = s.waits(ctx, from) })
 	problems, err := s.Problems(ctx, from, api.ProblemsRequest{})
 	if err != nil {
 		a.Doubt = err.Error()
@@ -54,6 +50,10 @@ func (s *Server) now(ctx context.Context, from grants.Caller, _ api.None) (*api.
 	} else {
 		a.Day.Value = day
 	}
+	// The others are asked after this work, which would take of the time that they have.
+	var asking sync.WaitGroup
+	asking.Go(func() { a.Alerts = api.AlertList.Extra(ctx, s.For(from), api.AlertsRequest{}) })
+	waiting := s.waits(ctx, from)
 	asking.Wait()
 	if a.Sync = waiting.sync; a.Sync.Value != nil {
 		a.Problems = append(a.Problems, ofSync(a.Sync.Value)...)

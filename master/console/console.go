@@ -166,6 +166,7 @@ type visit struct {
 	request string     // ID of the request
 	made    *page.Form // what an order has made and the answer shows once; nil: nothing
 	now     *api.Now   // what the page shows; nil: another page
+	nav     uint64     // version of the counts beside the navigation, which was read before they are
 
 	check   func(access.Verb) error // by the rules about the user; nil: the role decides
 	allowed map[access.Verb]bool    // what check has said

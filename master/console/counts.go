@@ -41,27 +41,23 @@ func (c *Console) countsOf(v *visit) map[string]page.Count {
 	if !v.may(api.NowShow.Noun, api.NowShow.Verb) || v.r.Context().Err() != nil {
 		return nil
 	}
-	versions, _ := c.live.Now()
-	version, who := versions.Of("nav"), v.audience()
+	who := v.audience()
 	c.counts.mu.Lock()
 	kept, known := c.counts.byAudience[who]
 	c.counts.mu.Unlock()
-	if known && kept.version == version && time.Now().Before(kept.until) {
+	if known && kept.version == v.nav && time.Now().Before(kept.until) {
 		return kept.counts
 	}
 	ctx, cancel := context.WithTimeout(v.r.Context(), countsWait)
 	defer cancel()
-	var active api.Extra[api.ActiveJobs]
-	var asking sync.WaitGroup
-	asking.Go(func() { active = api.JobActive.Extra(ctx, v.ask, api.None{}) })
 	now := v.now
 	if now == nil {
-		now, _ = api.NowShow.Ask(ctx, v.ask, api.None{})
+		if now, _ = api.NowShow.Ask(ctx, v.ask, api.None{}); now == nil {
+			return nil
+		}
 	}
-	if asking.Wait(); now == nil {
-		return nil
-	}
-	kept = keptCounts{page.Counts(now, active.Value), version, time.Now().Add(countsTime)}
+	active := api.JobActive.Extra(ctx, v.ask, api.None{})
+	kept = keptCounts{page.Counts(now, active.Value), v.nav, time.Now().Add(countsTime)}
 	c.counts.mu.Lock()
 	defer c.counts.mu.Unlock()
 	if c.counts.byAudience == nil || len(c.counts.byAudience) >= maxCounts {

@@ -111,6 +111,8 @@ func (c *Console) enter(w http.ResponseWriter, r *http.Request) (v *visit, ok bo
 		return nil, false
 	}
 	v.session = s
+	versions, _ := c.live.Now()
+	v.nav = versions.Of("nav")
 	by := c.caller(v)
 	v.ask = guarded{c.o.For(by), s}
 	if c.o.Check != nil && s.Scopes == nil { // scopes of a token are all that is about it

@@ -88,6 +88,28 @@ func TestWhoSeesTheSame(t *testing.T) {
 	}
 }
 
+// TestCountsAreNoNewerThanTheirVersion: what a page has read before a change is not kept for those who come after it.
+func TestCountsAreNoNewerThanTheirVersion(t *testing.T) {
+	f := &fleet{}
+	c := &Console{live: newWatch(watchOptions{Ask: f})}
+	read := func(nav uint64, now *api.Now) int64 {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		v := &visit{r: r, ask: f, nav: nav, now: now, session: &api.Session{User: "ann", Role: grants.RoleOperator}}
+		before := f.asked.Load()
+		c.countsOf(v)
+		return f.asked.Load() - before
+	}
+	for i, row := range []struct {
+		nav   uint64
+		now   *api.Now
+		asked int64
+	}{{nav: 1, now: &api.Now{}, asked: 1}, {nav: 1}, {nav: 2, asked: 2}, {nav: 2}} {
+		if got := read(row.nav, row.now); got != row.asked {
+			t.Errorf("visit %d asks %d times, want %d", i, got, row.asked)
+		}
+	}
+}
+
 func TestPartsAreNamedOnce(t *testing.T) {
 	for at, want := range map[string][]string{
 		"/": nil, "/?part=": nil, "/?part=nav": {"nav"}, "/?part=nav,day,nav,nav": {"day", "nav"},

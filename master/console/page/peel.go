@@ -37,7 +37,7 @@ func peelAnswer(p *api.PeelDetail) string {
 		return id + " was changed by hand"
 	case p.State == status.Pending, p.State == status.Failed:
 		return id + " does not run its newest settings"
-	case len(p.Lacks) > 0:
+	case len(p.Lacks) > 0, p.Report == nil:
 		return id + " is online"
 	}
 	return id + " runs as it should"
@@ -56,12 +56,13 @@ func settingsWord(s status.State) string {
 	return string(s)
 }
 
-// peelEntryTone returns how an entry of a peel is shown: by its problem now, else by its state.
-func peelEntryTone(e *api.PeelEntry) (Tone, string) {
+// peelEntryTone returns how an entry of a peel is shown: by its problem now, else by its state. Nothing is known of the
+// entries of a peel that is silent.
+func peelEntryTone(p *api.PeelDetail, e *api.PeelEntry) (Tone, string) {
 	switch {
 	case e.Problem != nil:
 		return ProblemTone(e.Problem.Class), problemWord(e.Problem.Class)
-	case e.NotReporting:
+	case e.NotReporting, !p.Online:
 		return Silent, "not reporting"
 	case e.State != "" && e.State != "active":
 		return Pause, strings.ReplaceAll(e.State, "_", " ")

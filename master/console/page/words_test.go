@@ -189,6 +189,30 @@ func TestAnEntryThatFailedTodayAndRunsAgainSaysBoth(t *testing.T) {
 	has(t, render(t, page.Entry(v)), "price_sync runs as it should now; 54 runs failed in the last 24 hours")
 }
 
+// TestSilenceIsNoHealth: what does not report is unknown.
+func TestSilenceIsNoHealth(t *testing.T) {
+	p := aPeel("exit status 1")
+	p.Worst, p.States.State = nil, status.HostClean
+	for i := range p.Entries.Rows {
+		p.Entries.Rows[i].Problem = nil
+	}
+	has(t, says(render(t, page.Peel(p, true))), "runs as it should", "as it should", "states: as Git says", "well")
+	p.Online = false
+	got := says(render(t, page.Peel(p, true)))
+	has(t, got, "web-01 is offline", "ran 4e1f9c7", "not reporting")
+	lacks(t, got, "as it should", "states: as Git says", "well")
+	p.State, p.States.State = status.Pending, status.HostFailed
+	has(t, says(render(t, page.Peel(p, true))), "newer settings wait", "states: fail")
+	p.Online, p.State, p.States, p.Report = true, "", nil, nil
+	has(t, says(render(t, page.Peel(p, true))), "web-01 is online")
+
+	v := anEntry(0)
+	v.Problems, v.Coverage.Silent = nil, 2
+	has(t, render(t, page.Entry(v)), "price_sync is unknown on 2 peels that do not report</h1>")
+	v.Doubt = "too slow"
+	has(t, render(t, page.Entry(v)), "It is not known how price_sync runs: too slow</h1>")
+}
+
 // TestNoNextTimeHasPassed: a page that is made late lists the times ahead alone, those within two minutes with seconds.
 func TestNoNextTimeHasPassed(t *testing.T) {
 	v := anEntry(0)

@@ -21,14 +21,14 @@ const auditTail = 5
 
 // NowOf returns what is wrong now.
 func NowOf(ctx context.Context, by api.Asker) (*Now, error) {
-	n := &Now{}
-	var asking sync.WaitGroup
-	asking.Go(func() { n.History = api.SyncHistory.Extra(ctx, by, api.None{}) })
-	asking.Go(func() { n.Audit = api.AuditList.Extra(ctx, by, audit.Query{Limit: auditTail, NoLogins: true}) })
 	now, err := api.NowShow.Ask(ctx, by, api.None{})
-	asking.Wait()
-	if n.Now = now; err != nil {
+	if err != nil {
 		return nil, err
 	}
+	n := &Now{Now: now}
+	var asking sync.WaitGroup
+	asking.Go(func() { n.History = api.SyncHistory.Extra(ctx, by, api.None{}) })
+	n.Audit = api.AuditList.Extra(ctx, by, audit.Query{Limit: auditTail, NoLogins: true})
+	asking.Wait()
 	return n, nil
 }

@@ -107,6 +107,7 @@ type Entry struct {
 	Name     string                  `json:"entry"`
 	Hours    api.Extra[api.Timeline] `json:"timeline"`
 	Problems []api.Problem           `json:"problems"`
+	Doubt    string                  `json:"doubt,omitempty"` // why the problems are not known
 	Total    int                     `json:"total"`
 	Coverage *api.Coverage           `json:"coverage"`
 	Blame    api.Extra[api.Blamed]   `json:"-"`
@@ -129,7 +130,8 @@ func EntryOf(ctx context.Context, by api.Asker, name string, after target.PeelID
 	if len(c.Rows) > 0 {
 		v.Blame = api.EntryShow.Extra(ctx, by, api.BlameRequest{Peel: c.Rows[0].Peel, Entry: name})
 	}
-	if p := api.ProblemList.Extra(ctx, by, api.ProblemsRequest{}); p.Value != nil {
+	p := api.ProblemList.Extra(ctx, by, api.ProblemsRequest{})
+	if v.Doubt = p.Error; p.Value != nil {
 		for _, one := range p.Value.Problems {
 			if one.Entry == name {
 				v.Problems = append(v.Problems, one)
