@@ -159,6 +159,7 @@ type made struct {
 	secrets  map[string]any // arguments that are not in the repo
 	comment  []string
 	isLate   bool // it reacts, which Salt does at the end of a run
+	reacts   bool // it runs only if the main state of its declaration changed
 }
 
 // A conversion is a declaration on its way to states.

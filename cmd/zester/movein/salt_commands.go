@@ -182,11 +182,14 @@ func environment(c *conversion) error {
 		}
 		names = all
 	}
+	python := c.takeText("python")
+	if file, _ := c.left["requirements"].(string); strings.HasPrefix(file, "/") {
+		return c.environmentOf(file, python, names)
+	}
 	required, err := c.required()
 	if err != nil {
 		return err
 	}
-	python := c.takeText("python")
 	names = append(names, required...)
 	if len(names) == 0 {
 		c.function = "cmd.run"
@@ -199,6 +202,28 @@ func environment(c *conversion) error {
 	slices.Sort(names)
 	c.args["venv"], c.args["names"] = c.Name, slices.Compact(names)
 	return nil
+}
+
+// environmentOf makes a virtual environment, and has pip read a file of the host in each run, as Salt has.
+func (c *conversion) environmentOf(file, python string, names []string) error {
+	c.take("requirements")
+	argv := []string{c.Name + "/bin/pip", "install", "-r", file}
+	if index := c.takeText("index_url"); index != "" {
+		argv = append(argv, "-i", index)
+	}
+	install := map[string]any{
+		"command": "out=$(" + words(append(argv, names...)...) + `) || { echo "$out"; exit 1; }` + "\n" +
+			`echo "$out" | grep '^Successfully' || true`,
+		"changed_if": map[string]any{"output": "^Successfully"},
+	}
+	if user := number(c.left["user"], number(c.left["runas"], "")); user != "" {
+		install["user"] = user
+	}
+	c.then = []made{{function: "cmd.run", args: install}}
+	c.note("pip reads the requirements in each run, as in Salt, and test=true cannot predict what it installs")
+	c.function = "cmd.run"
+	c.args["creates"] = c.Name + "/bin/python"
+	return c.runs("", cmp.Or(python, "python3"), "-m", "venv", c.Name)
 }
 
 // required returns the packages that a file of requirements in salt:// names.

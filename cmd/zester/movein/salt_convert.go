@@ -248,7 +248,17 @@ func (c *conversion) states(name string, fields map[string]any) []made {
 		states = append(states, made{function: c.function, args: args, fields: fields})
 	}
 	for _, m := range c.then {
-		states = append(states, m.within(fields))
+		m = m.within(fields)
+		if m.reacts {
+			m.fields["onchanges"] = []string{name}
+		}
+		states = append(states, m)
+	}
+	_, hasOnlyIf := c.Declaration.args["onlyif"]
+	_, hasUnless := c.Declaration.args["unless"]
+	if len(states) > 1 && (hasOnlyIf || hasUnless) {
+		c.note("onlyif and unless are run before each of the states, in Salt once: a later one is skipped if an " +
+			"earlier one does what they look for")
 	}
 	at, nth := len(c.first), 1
 	for i := range states {

@@ -3,6 +3,7 @@ package movein
 import (
 	"cmp"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/seed-c01c3da5/zester/settings/shell"
@@ -12,11 +13,20 @@ import (
 // backslash.
 var percent = regexp.MustCompile(`(^|[^\\])(\\\\)*%`)
 
+// waitsForMinute begins the command of a job that each host runs at another minute.
+const waitsForMinute = "sleep $(($(cksum </etc/machine-id | cut -d ' ' -f 1) % 60))m; "
+
 // cronPresent reads a line of a user's crontab.
 func cronPresent(c *conversion) error {
-	times := make([]string, 5)
+	times, waits := make([]string, 5), ""
 	for i, name := range []string{"minute", "hour", "daymonth", "month", "dayweek"} {
 		value := c.takeText(name)
+		if name == "minute" && value == "random" {
+			value = "0"
+			waits = waitsForMinute
+			c.note("argument minute: random: the job waits from 0 to 59 minutes, as the machine ID of the host says; " +
+				"Salt has a random minute in the crontab")
+		}
 		if value == "random" {
 			return refuse("argument %s: random: an entry below schedule: with cmd.run, cron and splay", name)
 		}
@@ -34,12 +44,38 @@ func cronPresent(c *conversion) error {
 		c.note("a job that is commented out does not run: its file is removed, and Salt's line stays, commented out")
 		return nil
 	}
-	c.args["command"], c.args["cron"] = c.Name, cmp.Or(special, strings.Join(times, " "))
+	c.args["command"], c.args["cron"] = waits+c.Name, cmp.Or(special, strings.Join(times, " "))
 	if user != "" && user != "root" {
 		c.args["user"] = user
 	}
+	if env := c.host.crontabEnv(cmp.Or(user, "root")); len(env) > 0 {
+		c.args["env"] = env
+	}
 	c.note("Salt's line stays in the crontab of " + cmp.Or(user, "root") + ", and its job would run twice: remove it")
 	return nil
+}
+
+// crontabEnv returns the variables that Salt writes before the jobs of a user.
+func (h *Minion) crontabEnv(user string) map[string]string {
+	env := map[string]string{}
+	for _, d := range h.Low {
+		if d.Function() == "cron.env_present" && number(d.args["user"], "root") == user {
+			env[d.Name] = number(d.args["value"], "")
+		}
+	}
+	return env
+}
+
+// cronVariable leaves out a variable of a crontab: each cron.present of the user has it.
+func cronVariable(c *conversion) error {
+	user := number(c.left["user"], "root")
+	if !slices.ContainsFunc(c.host.Low, func(d Declaration) bool {
+		return d.Function() == "cron.present" && number(d.args["user"], "root") == user
+	}) {
+		return refuse("a variable of a crontab without jobs of Salt: give it as env of cron.present")
+	}
+	c.note("the variable is in env of each cron.present of " + user + "; other jobs of the crontab keep it")
+	return nothing(c)
 }
 
 // identifier returns what tells a line of cron from others, or "" if that is its command.

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -416,14 +417,12 @@ var dailyLines = []line{
       names:
         - b
 `},
-	{"pkg.installed", "nginx", `"hold": true, "require": [{"group": "ops"}], "unless": "false"`, `
+	{"pkg.installed", "nginx", `"hold": true, "require": [{"group": "ops"}]`, `
   id:
     pkg.installed:
       name: nginx
     require:
       - ops
-    unless:
-      - "false"
   id.2:
     cmd.run:
       argv:
@@ -434,7 +433,6 @@ var dailyLines = []line{
       - ops
       - id
     unless:
-      - "false"
       - apt-mark showhold | grep -Fqx nginx
 `},
 	{"pkg.installed", "nginx", `"hold": false`, `
@@ -534,6 +532,266 @@ var dailyLines = []line{
     unless:
       - id -nG -- bob | tr ' ' '\n' | grep -Fqx -- b
 `},
+	{"file.keyvalue", "/f", `"key_values": {"b": 2, "a": "x"}, "separator": " ", "append_if_not_found": true`, `
+  id:
+    file.line:
+      path: /f
+      line: a x
+      match: ^[ \t]*a[ \t]+
+      all: true
+  id.2:
+    file.line:
+      path: /f
+      line: b 2
+      match: ^[ \t]*b[ \t]+
+      all: true
+`},
+	{"file.keyvalue", "/f", `"key_values": {"b": "$", "a": "x"}, "uncomment": "#"`, `
+  id:
+    file.replace:
+      path: /f
+      pattern: \A((?s:.*?))^[ \t]*(?:(?:#)[ \t]*)*a[ \t]*=.*$
+      repl: ${1}a=x
+  id.2:
+    file.replace:
+      path: /f
+      pattern: \A((?s:.*?))^[ \t]*(?:(?:#)[ \t]*)*b[ \t]*=.*$
+      repl: ${1}b=$$
+`},
+	{"ini.options_present", "/f", `"sections": {"my sec": {"b.c": "x\\\\y/*", "a": 5}, "z": {"k": true}}, "separator": ":", "no_spaces": true`, `
+  # note: options of sections are set by commands, so that the peel keeps no copy of what they replace
+  id:
+    cmd.run:
+      command: |-
+        grep -q -e '^\[my sec\]' -- '/f' || printf '\n[%s]\n' 'my sec' >> '/f'
+        sed -i -e '/^\[my sec\]/,/^\[/{/^[[:space:]]*a[[:space:]]*:/d;}' -e '/^\[my sec\]/a a:5' -- '/f'
+    unless:
+      - grep -Pzq -e '(?m)^\[my sec\][^\n]*\n(?:(?!\[)[^\n]*\n)*?[ \t]*a[ \t]*:[ \t]*5[ \t]*$' -- '/f'
+  id.2:
+    cmd.run:
+      command: |-
+        grep -q -e '^\[my sec\]' -- '/f' || printf '\n[%s]\n' 'my sec' >> '/f'
+        sed -i -e '/^\[my sec\]/,/^\[/{/^[[:space:]]*b\.c[[:space:]]*:/d;}' -e '/^\[my sec\]/a b.c:x\\\\y/*' -- '/f'
+    require:
+      - id
+    unless:
+      - grep -Pzq -e '(?m)^\[my sec\][^\n]*\n(?:(?!\[)[^\n]*\n)*?[ \t]*b\.c[ \t]*:[ \t]*x\\\\y/\*[ \t]*$' -- '/f'
+  id.3:
+    cmd.run:
+      command: |-
+        grep -q -e '^\[z\]' -- '/f' || printf '\n[%s]\n' 'z' >> '/f'
+        sed -i -e '/^\[z\]/,/^\[/{/^[[:space:]]*k[[:space:]]*:/d;}' -e '/^\[z\]/a k:True' -- '/f'
+    require:
+      - id.2
+    unless:
+      - grep -Pzq -e '(?m)^\[z\][^\n]*\n(?:(?!\[)[^\n]*\n)*?[ \t]*k[ \t]*:[ \t]*True[ \t]*$' -- '/f'
+`},
+	{"pkg.installed", "nginx", `"version": "1.24.*", "hold": true`, `
+  # note: the package nginx is installed in any version: Salt wants 1.24.*
+  id:
+    pkg.installed:
+      name: nginx
+  id.2:
+    cmd.run:
+      argv:
+        - apt-mark
+        - hold
+        - nginx
+    require:
+      - id
+    unless:
+      - apt-mark showhold | grep -Fqx nginx
+`},
+	{"pkgrepo.managed", "deb [arch=amd64 trusted=yes] http://e.org/d stable stable", `"file": "/etc/apt/sources.list.d/e.list", "comps": "stable,x", "refresh": false`, `
+  id:
+    file.line:
+      path: /etc/apt/sources.list.d/e.list
+      line: deb [arch=amd64 trusted=yes] http://e.org/d stable stable x
+      match: ^[ \t]*deb[ \t]+(?:\[[^\]]*\][ \t]+)?http://e\.org/d[ \t]+stable(?:[ \t].*)?[ \t](?:stable|x)(?:[ \t]|$)
+`},
+	{"pkgrepo.managed", "deb [signed-by=/etc/apt/keyrings/e.gpg] https://e.org/d /", `"file": "/etc/apt/sources.list.d/e.list", "key_url": "https://e.org/k", "aptkey": false`, `
+  # note: the key is what its address gives in the first run, as in Salt; pkgrepo.managed has one from files/
+  id.2:
+    cmd.run:
+      command: |-
+        set -e
+        mkdir -p '/etc/apt/keyrings'
+        curl -fsSL -o '/etc/apt/keyrings/e.gpg.new' -- 'https://e.org/k'
+        if grep -q 'BEGIN PGP' '/etc/apt/keyrings/e.gpg.new'; then gpg --dearmor <'/etc/apt/keyrings/e.gpg.new' >'/etc/apt/keyrings/e.gpg'.bin; mv '/etc/apt/keyrings/e.gpg'.bin '/etc/apt/keyrings/e.gpg.new'; fi
+        chmod 644 '/etc/apt/keyrings/e.gpg.new'
+        mv '/etc/apt/keyrings/e.gpg.new' '/etc/apt/keyrings/e.gpg'
+      creates: /etc/apt/keyrings/e.gpg
+  id:
+    file.line:
+      path: /etc/apt/sources.list.d/e.list
+      line: deb [signed-by=/etc/apt/keyrings/e.gpg] https://e.org/d /
+      match: ^[ \t]*deb[ \t]+(?:\[[^\]]*\][ \t]+)?https://e\.org/d[ \t]+/(?:[ \t]|$)
+    require:
+      - id.2
+  id.3:
+    cmd.run:
+      argv:
+        - apt-get
+        - -q
+        - update
+    onchanges:
+      - id
+    require:
+      - id
+`},
+	{"pkgrepo.managed", "deb https://e.org/d x main", `"key_url": "https://e.org/k.asc", "architectures": "amd64"`, `
+  # note: the key is what its address gives in the first run, as in Salt; pkgrepo.managed has one from files/
+  id.2:
+    cmd.run:
+      command: |-
+        set -e
+        mkdir -p '/etc/apt/trusted.gpg.d'
+        curl -fsSL -o '/etc/apt/trusted.gpg.d/id.gpg.new' -- 'https://e.org/k.asc'
+        if grep -q 'BEGIN PGP' '/etc/apt/trusted.gpg.d/id.gpg.new'; then gpg --dearmor <'/etc/apt/trusted.gpg.d/id.gpg.new' >'/etc/apt/trusted.gpg.d/id.gpg'.bin; mv '/etc/apt/trusted.gpg.d/id.gpg'.bin '/etc/apt/trusted.gpg.d/id.gpg.new'; fi
+        chmod 644 '/etc/apt/trusted.gpg.d/id.gpg.new'
+        mv '/etc/apt/trusted.gpg.d/id.gpg.new' '/etc/apt/trusted.gpg.d/id.gpg'
+      creates: /etc/apt/trusted.gpg.d/id.gpg
+  id:
+    file.line:
+      path: /etc/apt/sources.list
+      line: deb [arch=amd64] https://e.org/d x main
+      match: ^[ \t]*deb[ \t]+(?:\[[^\]]*\][ \t]+)?https://e\.org/d[ \t]+x(?:[ \t].*)?[ \t](?:main)(?:[ \t]|$)
+    require:
+      - id.2
+  id.3:
+    cmd.run:
+      argv:
+        - apt-get
+        - -q
+        - update
+    onchanges:
+      - id
+    require:
+      - id
+`},
+	{"pkgrepo.managed", "deb [signed-by=/k.asc] https://e.org/d x main", `"require": [{"group": "ops"}]`, `
+  id:
+    file.line:
+      path: /etc/apt/sources.list
+      line: deb [signed-by=/k.asc] https://e.org/d x main
+      match: ^[ \t]*deb[ \t]+(?:\[[^\]]*\][ \t]+)?https://e\.org/d[ \t]+x(?:[ \t].*)?[ \t](?:main)(?:[ \t]|$)
+    require:
+      - ops
+  id.2:
+    cmd.run:
+      argv:
+        - apt-get
+        - -q
+        - update
+    onchanges:
+      - id
+    require:
+      - ops
+      - id
+`},
+	{"cron.present", "/bin/job", `"minute": "random", "hour": 3`, `
+  # note: argument minute: random: the job waits from 0 to 59 minutes, as the machine ID of the host says; Salt has a random minute in the crontab
+  # note: Salt's line stays in the crontab of root, and its job would run twice: remove it
+  id:
+    cron.present:
+      command: sleep $(($(cksum </etc/machine-id | cut -d ' ' -f 1) % 60))m; /bin/job
+      cron: 0 3 * * *
+`},
+	{"locale.present", "de_DE.UTF-8", ``, `
+  id.2:
+    file.line:
+      path: /etc/locale.gen
+      line: de_DE.UTF-8 UTF-8
+      match: ^[ \t]*(#[ \t]*)?de_DE\.UTF-8[ \t]+UTF-8[ \t]*$
+      all: true
+    unless:
+      - locale -a | grep -Fqxi -e 'de_DE.utf8'
+  id:
+    cmd.run:
+      argv:
+        - locale-gen
+    require:
+      - id.2
+    unless:
+      - locale -a | grep -Fqxi -e 'de_DE.utf8'
+`},
+	{"locale.system", "de_DE.UTF-8", ``, `
+  id:
+    cmd.run:
+      argv:
+        - localectl
+        - set-locale
+        - LANG=de_DE.UTF-8
+    unless:
+      - localectl status | grep -Eq '[[:space:]]LANG=de_DE\.UTF-8$'
+`},
+	{"mount.swap", "/dev/sdb2", ``, `
+  # note: the line in /etc/fstab is written again where it has other blanks: Salt leaves it
+  id:
+    cmd.run:
+      argv:
+        - swapon
+        - /dev/sdb2
+    unless:
+      - swapon --show=NAME --noheadings | grep -Fqx -e '/dev/sdb2' -e "$(realpath '/dev/sdb2')"
+  id.2:
+    file.line:
+      path: /etc/fstab
+      line: "/dev/sdb2\t\tnone\tswap\tdefaults\t0 0"
+      match: ^[ \t]*/dev/sdb2[ \t]+\S+[ \t]+swap[ \t]
+    require:
+      - id
+`},
+	{"mount.swap", "/swap", `"persist": false`, `
+  id:
+    cmd.run:
+      argv:
+        - swapon
+        - /swap
+    unless:
+      - swapon --show=NAME --noheadings | grep -Fqx -e '/swap' -e "$(realpath '/swap')"
+`},
+	{"virtualenv.managed", "/srv/venv", `"requirements": "/srv/app/req.txt", "pip_pkgs": ["a", "b==1"], "user": "app", "index_url": "https://e.org/i"`, `
+  # note: pip reads the requirements in each run, as in Salt, and test=true cannot predict what it installs
+  id:
+    cmd.run:
+      argv:
+        - python3
+        - -m
+        - venv
+        - /srv/venv
+      user: app
+      creates: /srv/venv/bin/python
+  id.2:
+    cmd.run:
+      command: |-
+        out=$(/srv/venv/bin/pip install -r /srv/app/req.txt -i https://e.org/i a b==1) || { echo "$out"; exit 1; }
+        echo "$out" | grep '^Successfully' || true
+      user: app
+      changed_if:
+        output: ^Successfully
+    require:
+      - id
+`},
+	{"pkg.installed", "nginx", `"hold": true, "unless": "test -e /x"`, `
+  # note: onlyif and unless are run before each of the states, in Salt once: a later one is skipped if an earlier one does what they look for
+  id:
+    pkg.installed:
+      name: nginx
+    unless:
+      - test -e /x
+  id.2:
+    cmd.run:
+      argv:
+        - apt-mark
+        - hold
+        - nginx
+    require:
+      - id
+    unless:
+      - test -e /x
+      - apt-mark showhold | grep -Fqx nginx
+`},
 }
 
 // statesOf returns the states that a declaration becomes.
@@ -580,6 +838,18 @@ func TestCommandsDoWhatSaltDoes(t *testing.T) {
 			`"state": "ssh_known_hosts", "fun": "absent", "name": "e.org", "config": "DIR/known", "port": "2222"`,
 			"known", "e.org KEY\n[e.org]:2222 OLD\n", "e.org KEY\n",
 		},
+		{
+			`"state": "ini", "fun": "options_present", "name": "DIR/ini", "sections": {"a.b": {"k": "x\\y/*"}}`,
+			"ini", "[axb]\nk = 1\n[a.b]\n  k=2\nkk = 3\n[c]\nk = 4\n", "[axb]\nk = 1\n[a.b]\nk = x\\y/*\nkk = 3\n[c]\nk = 4\n",
+		},
+		{
+			`"state": "ini", "fun": "options_present", "name": "DIR/ini", "sections": {"c": {"k": "it's"}}, "separator": ":", "no_spaces": true`,
+			"ini", "k:it's\n[b]\nk:it's", "k:it's\n[b]\nk:it's\n[c]\nk:it's\n",
+		},
+		{
+			`"state": "pkgrepo", "fun": "managed", "name": "deb [signed-by=DIR/keys/k.asc] http://e.org x main", "key_url": "https://e.org/k"`,
+			"keys/k.asc", "", "https://e.org/k\n",
+		},
 	} {
 		dir := t.TempDir()
 		run := func(script string) error {
@@ -602,15 +872,24 @@ func TestCommandsDoWhatSaltDoes(t *testing.T) {
 		for name, text := range map[string]string{
 			c.file:        fill(c.before),
 			"crontab":     "#!/bin/sh\ncase $3 in -l) cat $DIR/tab;; -) cat >$DIR/new && mv $DIR/new $DIR/tab;; esac\n",
+			"curl":        "#!/bin/sh\n[ \"$*\" = \"-fsSL -o $DIR/keys/k.asc.new -- $5\" ] && echo $5 >$3\n",
 			"ssh-keyscan": fill("#!/bin/sh\necho '# e.org'\necho 'e.org KEY'\n"),
 		} {
+			if text == "" {
+				continue // it is made
+			}
 			if err := os.WriteFile(dir+"/"+name, []byte(text), 0o755); err != nil {
 				t.Fatal(err)
 			}
 		}
 		states := statesOf(t, fill(c.declaration))
+		states = slices.DeleteFunc(states, func(m made) bool { return m.args["command"] == nil })
 		m := states[len(states)-1]
 		toDo := func() bool {
+			if creates, ok := m.args["creates"].(string); ok {
+				_, err := os.Stat(creates)
+				return err != nil
+			}
 			for _, guard := range guardsOf(m.fields, "unless") {
 				if run(guard) == nil {
 					return false
@@ -707,5 +986,28 @@ func TestPartsOfADirectory(t *testing.T) {
 	if copied != 2 || reasonsOf(r.Refused) != "argument exclude_pat: with clean, which would remove what it names on the host: "+
 		"file.managed for each file, without clean" {
 		t.Errorf("%d files are copied, and refused: %v", copied, r.Refused)
+	}
+}
+
+// A variable of a crontab is in the jobs of its user, and a crontab without jobs has nobody to give it to.
+func TestVariablesOfACrontab(t *testing.T) {
+	t.Parallel()
+	r, err := Salt(SaltInput{Hosts: []Minion{low(t, `[
+		{"__sls__": "s", "__id__": "v", "name": "MAILTO", "state": "cron", "fun": "env_present", "value": "ops@e.org"},
+		{"__sls__": "s", "__id__": "w", "name": "A", "state": "cron", "fun": "env_present", "user": "app", "value": 1},
+		{"__sls__": "s", "__id__": "x", "name": "B", "state": "cron", "fun": "env_present", "user": "bob", "value": 1},
+		{"__sls__": "s", "__id__": "job", "name": "/bin/job", "state": "cron", "fun": "present", "user": "root"},
+		{"__sls__": "s", "__id__": "other", "name": "/bin/other", "state": "cron", "fun": "present", "user": "app"}]`)}})
+	if err != nil || reasonsOf(r.Refused) != "a variable of a crontab without jobs of Salt: give it as env of cron.present" {
+		t.Fatal(err, r.Refused)
+	}
+	text := string(r.Files["settings/s.yaml"])
+	for _, want := range []string{
+		"      command: /bin/job\n      cron: '* * * * *'\n      env:\n        MAILTO: ops@e.org\n",
+		"      command: /bin/other\n      user: app\n      cron: '* * * * *'\n      env:\n        A: \"1\"\n",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("there is no %q in\n%s", want, text)
+		}
 	}
 }

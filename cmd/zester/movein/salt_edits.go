@@ -2,6 +2,7 @@ package movein
 
 import (
 	"cmp"
+	"maps"
 	"regexp"
 	"regexp/syntax"
 	"slices"
@@ -241,43 +242,55 @@ func guardsOf(fields map[string]any, name string) []string {
 	return slices.Clone(guards)
 }
 
+// keyValue reads a key with its value, or several.
 func keyValue(c *conversion) error {
-	key := c.takeText("key")
-	value := c.takeText("value")
-	separator := c.takeText("separator")
-	if separator == "" {
-		separator = "="
-	}
-	if key == "" {
-		return refuse("argument key_values")
+	given := c.takeTexts("key", "value", "separator", "uncomment")
+	pairs := map[string]any{given[0]: given[1]}
+	if value, ok := c.take("key_values"); ok {
+		var isMap bool
+		if pairs, isMap = value.(map[string]any); !isMap || len(pairs) == 0 || given[0] != "" {
+			return refuse("argument key_values: a value of another form")
+		}
+	} else if given[0] == "" {
+		return refuse("argument key: none, and no key_values")
 	}
 	if c.takeBool("search_only", false) {
 		return refuse("argument search_only: true, which changes nothing")
 	}
 	c.noteDiff()
 	c.ifThere("ignore_if_missing")
-	marker := c.takeText("uncomment")
+	adds := c.takeBool("append_if_not_found", false)
 	c.note(forAll + "a line of the same value with other blanks is written again: Salt leaves it")
-	of := optionPattern(key, separator)
-	if marker != "" {
-		of = oneOf(marker) + of
+	switch {
+	case !adds:
+		c.function = "file.replace" // Salt changes the first such line, and adds none
+		c.note(forAll + "further lines of the key stay: Salt removes or rewrites them")
+	case given[3] != "":
+		c.note("several lines of the key: the state fails, where Salt removes or rewrites those after the " +
+			"first that are no comments")
 	}
-	if c.takeBool("append_if_not_found", false) {
-		c.args["line"], c.args["match"] = key+separator+value, `^[ \t]*`+of
-		if marker == "" {
-			c.args["all"] = true // Salt removes the further ones
-		} else {
-			c.note("several lines of the key: the state fails, where Salt removes or rewrites those after the " +
-				"first that are no comments")
+	for _, key := range slices.Sorted(maps.Keys(pairs)) {
+		if !isScalar(pairs[key]) {
+			return refuse("argument key_values: a value of another form")
 		}
-		return nil
+		line := key + cmp.Or(given[2], "=") + plain(pairs[key])
+		of := optionPattern(key, cmp.Or(given[2], "="))
+		if given[3] != "" {
+			of = oneOf(given[3]) + of
+		}
+		args := map[string]any{
+			"path": c.Name, "pattern": firstLine + `[ \t]*` + of + `.*$`,
+			"repl": "${1}" + strings.ReplaceAll(line, "$", "$$"),
+		}
+		if adds {
+			args = map[string]any{"path": c.Name, "line": line, "match": `^[ \t]*` + of}
+			if given[3] == "" {
+				args["all"] = true // Salt removes the further ones
+			}
+		}
+		c.more = append(c.more, args)
 	}
-	c.note(forAll + "further lines of the key stay: Salt removes or rewrites them")
-
-	// Salt changes the first such line, and adds none.
-	c.function = "file.replace"
-	c.args["pattern"] = firstLine + `[ \t]*` + of + `.*$`
-	c.args["repl"] = "${1}" + strings.ReplaceAll(key+separator+value, "$", "$$")
+	c.args, c.more = c.more[0], c.more[1:]
 	return nil
 }
 

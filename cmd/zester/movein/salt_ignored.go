@@ -51,6 +51,7 @@ var changesNothing = map[string]string{
 	"host.present": "comment=",
 	"ini":          "strict=False",
 	"iptables":     "save=False",
+	"mount.swap":   "config=/etc/fstab",
 	"mount.mounted": "match_on device_name_regex extra_mount_invisible_options hidden_opts " +
 		"extra_mount_invisible_keys extra_mount_ignore_fs_keys extra_mount_translate_options " +
 		"bind_mount_copy_active_opts config=/etc/fstab",

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/seed-c01c3da5/zester/settings/shell"
 )
 
 // keys reads SSH keys. The name of the declaration is a key, with or without its type and comment.
@@ -92,11 +94,16 @@ func options(c *conversion) error {
 	if separator = cmp.Or(separator, "="); separator != " " && !packed {
 		separator = " " + separator + " " // as Salt writes it
 	}
+	for _, value := range sections {
+		if _, isSection := value.(map[string]any); isSection {
+			return c.inSections(sections, separator)
+		}
+	}
 	c.note(forAll + "an option of the same value with other blanks is written again: Salt leaves it")
 	var all []map[string]any
 	for _, name := range slices.Sorted(maps.Keys(sections)) {
 		if !isScalar(sections[name]) {
-			return refuse("argument sections: options below the name of a section")
+			return refuse("argument sections: a value of another form")
 		}
 		all = append(all, map[string]any{
 			"path": c.Name, "line": name + separator + plain(sections[name]),
@@ -106,6 +113,52 @@ func options(c *conversion) error {
 	maps.Copy(c.args, all[0])
 	c.more = all[1:]
 	return nil
+}
+
+// inSections writes each option below the name of its section.
+func (c *conversion) inSections(sections map[string]any, separator string) error {
+	c.note("options of sections are set by commands, so that the peel keeps no copy of what they replace")
+	var all []made
+	for _, section := range slices.Sorted(maps.Keys(sections)) {
+		options, ok := sections[section].(map[string]any)
+		if !ok {
+			return refuse("argument sections: options of a section, and some of none: give these in another state")
+		}
+		for _, name := range slices.Sorted(maps.Keys(options)) {
+			value := plain(options[name])
+			if !isScalar(options[name]) || strings.ContainsAny(section+name+value, "\r\n") {
+				return refuse("argument sections: a value of another form")
+			}
+			all = append(all, inSection(c.Name, section, name, separator, value))
+		}
+	}
+	if len(all) == 0 {
+		return refuse("argument sections: a value of another form")
+	}
+	c.function, c.args, c.then = "cmd.run", all[0].args, all[1:]
+	c.unless = guardsOf(all[0].fields, "unless")
+	return nil
+}
+
+// inSection returns the command that sets an option of a section, with a test whether it has the value. It removes the
+// option from the section and writes it after the name of the section.
+func inSection(file, section, name, separator, value string) made {
+	of, word := cmp.Or(strings.TrimSpace(separator), "="), shell.Quote(file)
+	basic := func(text string) string { return inBasic.ReplaceAllString(text, `\$0`) }
+	header := `^\[` + basic(section) + `\]`
+	option := "^[[:space:]]*" + basic(name) + "[[:space:]]*" + basic(of)
+	line := strings.ReplaceAll(name+separator+value, `\`, `\\`)
+	makes := "grep -q -e " + shell.Quote(header) + " -- " + word + ` || printf '\n[%s]\n' ` + shell.Quote(section) +
+		" >> " + word
+	sets := "sed -i -e " + shell.Quote("/"+header+`/,/^\[/{/`+option+"/d;}") + " -e " +
+		shell.Quote("/"+header+"/a "+line) + " -- " + word
+	const above = `\][^\n]*\n(?:(?!\[)[^\n]*\n)*?[ \t]*` // the end of the header, and the lines before the option
+	test := `(?m)^\[` + regexp.QuoteMeta(section) + above + regexp.QuoteMeta(name) + `[ \t]*` + regexp.QuoteMeta(of) +
+		`[ \t]*` + regexp.QuoteMeta(value) + `[ \t]*$`
+	return made{
+		function: "cmd.run", args: map[string]any{"command": makes + "\n" + sets},
+		fields: map[string]any{"unless": []string{"grep -Pzq -e " + shell.Quote(test) + " -- " + word}},
+	}
 }
 
 // optionPattern returns the regular expression of the line of an option, after its indentation.

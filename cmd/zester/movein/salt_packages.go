@@ -35,6 +35,11 @@ func names(c *conversion) error {
 	case isGiven:
 		c.args["refresh"] = refreshes
 	}
+	version := number(c.left["version"], latest)
+	if c.Fun == "installed" && c.left["pkgs"] == nil && !exactVersion.MatchString(version) {
+		c.take("version")
+		c.note("the package " + c.Name + " is installed in any version: Salt wants " + version)
+	}
 	hold, hasHold := c.left["hold"].(bool)
 	if hasHold && c.Fun == "installed" {
 		c.take("hold")

@@ -37,7 +37,7 @@ func TestARefusalSaysWhereAndWhat(t *testing.T) {
 		{`"state": "unheard", "fun": "of", "name": "app"`, "no such function here: cmd.run with the program that does it, and unless with one that says whether it is done; file.managed of the files that it writes"},
 		{`"state": "pkg", "fun": "uptodate", "name": "app"`, "no such function here"},
 		{`"state": "pip", "fun": "installed", "name": "flask"`, "no argument bin_env: here pip installs into a virtual environment alone; give its directory as venv, or the package of the distribution, python3-NAME, as pkg.installed"},
-		{`"state": "virtualenv", "fun": "managed", "name": "/v", "requirements": "/srv/req.txt"`, "argument requirements: a file of the host: write its packages as names"},
+		{`"state": "pip", "fun": "installed", "name": "x", "bin_env": "/srv/v", "requirements": "/srv/req.txt"`, "argument requirements: a file of the host: write its packages as names"},
 		{`"state": "file", "fun": "accumulated", "name": "p", "filename": "/none", "text": "a"`, "a part of a file that no file.managed and no file.blockreplace has"},
 		{`"state": "file", "fun": "copy", "name": "/b", "source": "/a", "force": true`, "argument force: true, which copies again: give the file in files/ as file.managed"},
 		{`"state": "file", "fun": "rename", "name": "/b", "source": "/a", "force": true`, "argument force: true, which replaces what is there"},

@@ -350,10 +350,10 @@ func (c *conversion) inTable(options string) error {
 		return nothing(c)
 	}
 	c.function = "file.line"
-	line := given[0] + "\t\t" + c.Name + "\t" + given[1] + "\t" + options + "\t" + cmp.Or(given[2], "0") + " " +
-		cmp.Or(given[3], "0")
 	c.args = map[string]any{
-		"path": "/etc/fstab", "line": line, "match": `^[ \t]*[^#\s]\S*[ \t]+` + regexp.QuoteMeta(c.Name) + `[ \t]`,
+		"path": "/etc/fstab", "match": `^[ \t]*[^#\s]\S*[ \t]+` + regexp.QuoteMeta(c.Name) + `[ \t]`,
+		"line": given[0] + "\t\t" + c.Name + "\t" + given[1] + "\t" + options + "\t" + cmp.Or(given[2], "0") + " " +
+			cmp.Or(given[3], "0"),
 	}
 	c.note("the line in /etc/fstab is written again where it has other blanks: Salt leaves it")
 	return nil
