@@ -19,7 +19,8 @@ type backlog struct {
 	arrived chan *nats.Msg // from the connection, which leaves out what does not fit
 	next    chan *nats.Msg
 	done    chan struct{}
-	end     func() // stops it, however often it is called
+	rest    []*nats.Msg // that were not read before end
+	end     func()      // stops it, however often it is called
 }
 
 // newBacklog returns a backlog that works until end is called.
@@ -42,6 +43,10 @@ func (b *backlog) pass() {
 		}
 		select {
 		case <-b.done:
+			b.rest = waiting
+			for len(b.arrived) > 0 {
+				b.rest = append(b.rest, <-b.arrived)
+			}
 			return
 		case m := <-b.arrived:
 			if size := len(m.Data) + messageBytes; bytes+size <= backlogBytes {

@@ -162,8 +162,7 @@ func (f *Follower) look(ctx context.Context, yield func(Event, error) bool) (end
 		yield(Event{}, err)
 		return nil, false
 	case err != nil && f.c.nc.IsClosed(): // it connects no more
-		yield(Event{}, err)
-		return nil, false
+		return f.readRest(err, yield)
 	case err != nil:
 		return nil, true
 	case j.Status.Final():
@@ -174,6 +173,24 @@ func (f *Follower) look(ctx context.Context, yield func(Event, error) bool) (end
 	}
 	f.counted = j.ReturnCount
 	return nil, f.yieldRows(f.c.Rows(ctx, f.jid), yield)
+}
+
+// readRest yields the events before the connection was closed, and returns the end of the job if it is one of them. If
+// not, it yields lost.
+func (f *Follower) readRest(lost error, yield func(Event, error) bool) (ended *job.Job, goesOn bool) {
+	f.heard.end()
+	for _, msg := range f.heard.rest {
+		e, ok := f.event(msg)
+		switch {
+		case !ok:
+		case e.Ended != nil:
+			return e.Ended, true
+		case !yield(e, nil):
+			return nil, false
+		}
+	}
+	yield(Event{}, lost)
+	return nil, false
 }
 
 // yieldRows yields the returns of rows that were not yielded before. It returns false if no more events follow.

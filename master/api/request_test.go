@@ -3,6 +3,7 @@ package api_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"sync/atomic"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 func TestMain(m *testing.M) { os.Exit(natstest.InMemory(m)) }
@@ -172,6 +174,45 @@ func TestAFollowerEndsWithItsConnection(t *testing.T) {
 		}
 		if api.CodeOf(err) != api.CodeUnreachable {
 			t.Errorf("it ends with %v", err)
+		}
+	})
+}
+
+// A connection that is closed while its events wait to be read loses none of them.
+func TestWhatAFollowerHeardIsReadAfterItsConnectionIsClosed(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		serve(t, b, wire.API("job", "show", "*"), func(int) (any, error) { return job.Job{Status: job.Running}, nil })
+		jid, targets := wire.NewJID(), make([]target.PeelID, 20)
+		for i := range targets {
+			targets[i] = target.PeelID(fmt.Sprintf("web-%02d", i))
+		}
+		c, master := person(t, b), b.Conn(t, grants.RoleMaster, "m1")
+		f, err := c.Follow(jid, targets)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		for _, id := range targets {
+			if err := master.Publish(wire.StoredOf(jid, id.Wire()), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := master.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		returns := 0
+		for e, err := range f.Events(t.Context()) {
+			if err != nil {
+				break
+			}
+			if e.Return != nil {
+				returns++
+			}
+			time.Sleep(time.Minute) // until all have come and the record is read
+			c.Close()
+		}
+		if returns != len(targets) {
+			t.Errorf("%d of %d returns were read", returns, len(targets))
 		}
 	})
 }
