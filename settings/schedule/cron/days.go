@@ -11,6 +11,7 @@ import (
 type Days struct {
 	Weeks     uint8 // bit n: the n-th of its weekday in the month, from 1 to 5; bit 0: the last one. 0 keeps all
 	LastDay   bool  // only the last day of a month
+	Workday   int8  // only the n-th of Monday to Friday in a month; -1 is the last one. 0 keeps all
 	Alternate bool  // only every other week; weeks begin on Monday and count from 5 January 1970
 	Year      int   // only this year; 0 keeps all
 }
@@ -36,9 +37,10 @@ func (e Expr) String() string { return e.Text + e.spec.only.english() }
 // english describes the days, with a blank before it; empty for all.
 func (d Days) english() string {
 	var text string
+	ordinals := []string{"last", "first", "second", "third", "fourth", "fifth"}
 	if d.Weeks != 0 {
 		var names []string
-		for n, name := range []string{"last", "first", "second", "third", "fourth", "fifth"} {
+		for n, name := range ordinals {
 			if d.Weeks>>n&1 != 0 {
 				names = append(names, name)
 			}
@@ -50,6 +52,11 @@ func (d Days) english() string {
 	}
 	if d.LastDay {
 		text += " on the last day of the month"
+	}
+	if n := max(d.Workday, 0); int(n) >= len(ordinals) {
+		text += fmt.Sprintf(", weekday %d of the month", n)
+	} else if d.Workday != 0 {
+		text += ", the " + ordinals[n] + " weekday of the month"
 	}
 	if d.Alternate {
 		text += " every other week"
@@ -65,6 +72,9 @@ func (d Days) of(first int64, length int) uint32 {
 	kept := uint32(1<<(length+1) - 2)
 	if d.LastDay {
 		kept &= 1 << length
+	}
+	if d.Workday != 0 {
+		kept &= workday(first, length, int(d.Workday))
 	}
 	if d.Weeks != 0 {
 		var weeks uint32
@@ -89,15 +99,34 @@ func (d Days) of(first int64, length int) uint32 {
 	return kept
 }
 
+// workday returns the n-th of Monday to Friday in a month as a bit, or the last one if n is negative.
+func workday(first int64, length, n int) uint32 {
+	day, step := 1, 1
+	if n < 0 {
+		day, step, n = length, -1, -n
+	}
+	for ; day >= 1 && day <= length; day += step {
+		const thursday, saturday = 3, 5 // days after Monday; 1 January 1970 was a Thursday
+		at := first + int64(day-1) + thursday
+		if at-7*floorDiv(at, 7) < saturday {
+			n--
+		}
+		if n == 0 {
+			return 1 << day
+		}
+	}
+	return 0
+}
+
 func (d Days) compare(o Days) int {
 	return cmp.Or(
 		cmp.Compare(d.Weeks, o.Weeks), compareBool(d.LastDay, o.LastDay), compareBool(d.Alternate, o.Alternate),
-		cmp.Compare(d.Year, o.Year))
+		cmp.Compare(d.Workday, o.Workday), cmp.Compare(d.Year, o.Year))
 }
 
 // append appends four bytes.
 func (d Days) append(b []byte) []byte {
-	b = append(b, d.Weeks, 0)
+	b = append(b, d.Weeks, byte(d.Workday)<<2)
 	for i, set := range []bool{d.LastDay, d.Alternate} {
 		if set {
 			b[len(b)-1] |= 1 << i

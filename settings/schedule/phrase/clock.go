@@ -125,27 +125,91 @@ func (p *parser) noHour(at int, d part) error {
 	)
 }
 
-// quarterAhead returns the minutes that "half past", "quarter past" and "quarter to" add to the hour behind them, 0 for
-// other words.
-func (p *parser) quarterAhead() int {
-	switch p.peek(0) + " " + p.peek(1) {
-	case "half past":
-		return 30
-	case "quarter past":
-		return 15
-	case "quarter to":
-		return -15
+// quarterAhead returns the minutes that "half past", "quarter to" and "10 minutes past" add to the hour behind them,
+// and how many words they are. It returns 0 for other words; "5 to" may begin the hours from 5 to 9.
+func (p *parser) quarterAhead() (minutes, words int) {
+	n, ok := numberOf(p.peek(0))
+	_, isHour := clockOf(p.peek(0))
+	switch p.peek(0) {
+	case "quarter":
+		n, ok = 15, true
+	case "half":
+		n, ok = 30, true
 	}
-	return 0
+	words = 1
+	if units[p.peek(1)] == minute {
+		isHour = false
+		words++
+	}
+	switch w := p.peek(words); {
+	case !ok, n == 0, n > 59:
+	case w == "past", w == "after":
+		return n, words + 1
+	case w == "before", w == "to" && !isHour && n != 30:
+		return -n, words + 1
+	}
+	return 0, 0
 }
 
 // quarter skips such words, and returns the minutes.
 func (p *parser) quarter() int {
-	shift := p.quarterAhead()
-	if shift != 0 {
-		p.at += 2
-	}
+	shift, words := p.quarterAhead()
+	p.at += words
 	return shift
+}
+
+// pastTheHour parses "at 5 past every hour" and "half past the hour"; in a period of hours "at 5 past" is enough. It
+// returns false and skips nothing if the words are none of these.
+func (p *parser) pastTheHour() bool {
+	begin := p.at
+	p.take("at")
+	shift := p.quarter()
+	isEvery := p.take("every each")
+	isThe := isEvery || p.take("the")
+	_, isClock := clockOf(p.peek(0))
+	switch {
+	case shift == 0, isEvery && p.meaning.unit != none:
+	case p.take("hour"), p.meaning.unit == hour && !isThe && !isClock:
+		if isEvery {
+			p.meaning.unit, p.meaning.count = hour, 1
+		}
+		p.meaning.minutes |= 1 << ((shift + 60) % 60)
+		return true
+	}
+	p.at = begin
+	return false
+}
+
+// timeOrRange refuses "at 5 to 9", which may be 8:55.
+func (p *parser) timeOrRange() error {
+	n, ok := numberOf(p.peek(0))
+	if !ok || n == 0 || n > 59 || p.peek(1) != "to" || !isClock(p.peek(0)) || !isClock(p.peek(2)) {
+		return nil
+	}
+	from := p.at
+	p.at += 2
+	to, err := p.time()
+	if err != nil {
+		return err
+	}
+	before := (to - n + minutesPerDay) % minutesPerDay
+	return fmt.Errorf("column %d: %q may be a time or a range; write \"at %d:%02d\", or \"between\" for a range",
+		p.words[from].column, written(p.words[from:p.at]), before/60, before%60)
+}
+
+// hoursOrDates parses "9-17" without at or from. These are hours on weekdays; alone they may be dates too.
+func (p *parser) hoursOrDates() (bool, error) {
+	from, isFrom := clockOf(p.peek(0))
+	to, isTo := clockOf(p.peek(2))
+	if !isFrom || !isTo || !from.bare || !to.bare || !among(p.peek(1), rangeWords) {
+		return false, nil
+	}
+	if p.meaning.weekdays != 0 || from.hour > to.hour {
+		return true, p.times()
+	}
+	w := p.words[p.at]
+	return true, fmt.Errorf("column %d: the numbers from %s to %s may be hours or dates; "+
+		"write \"from %[2]s to %[3]s\", or \"day %[2]s to %[3]s\"", w.column, w.written, p.words[p.at+2].written)
 }
 
 // partOfHour parses "half hour", "quarter of an hour" and "quarter" (of a year) after "every".
@@ -161,7 +225,7 @@ func (p *parser) partOfHour() (bool, error) {
 	at := p.at
 	p.at++
 	p.take("of")
-	p.take("a", "an")
+	p.take("a an")
 	if p.take("hour") {
 		if p.meaning.unit != none {
 			p.at--
@@ -171,7 +235,7 @@ func (p *parser) partOfHour() (bool, error) {
 		return true, nil
 	}
 	p.at = at
-	if count == 30 || p.quarterAhead() != 0 {
+	if shift, _ := p.quarterAhead(); count == 30 || shift != 0 {
 		return false, nil
 	}
 	if p.meaning.unit != none {

@@ -31,9 +31,8 @@ func (m *meaning) timing() (Timing, error) {
 	if err := m.leaveOut(); err != nil {
 		return Timing{}, err
 	}
-	if m.isTwoDays() {
-		return Timing{}, errors.New("a night of certain days has the first hours of the next day; " +
-			"write the day of the time, like \"saturday at 2am\"")
+	if err := m.started(); err != nil {
+		return Timing{}, err
 	}
 	if d, ok := m.interval(); ok {
 		if !m.bare() {
@@ -80,6 +79,32 @@ func (m *meaning) isTwoDays() bool {
 	}
 	isEarly := func(minutes int) bool { return minutes < 6*60 }
 	return m.hours != nil && isEarly(m.hours.from) || slices.ContainsFunc(m.times, isEarly)
+}
+
+// started puts the time of "starting at 9am" in.
+func (m *meaning) started() error {
+	if len(m.startAt) == 0 {
+		return nil
+	}
+	at := m.startAt[0]
+	noDays := m.unit == none && m.weekdays|m.dates == 0 && m.only == (cron.Days{})
+	if noDays || len(m.startAt) > 1 {
+		return errors.New("a start needs one period; write it like \"every 4 hours starting at 1am\"")
+	}
+	switch {
+	case m.unit > hour || m.unit == none:
+		m.times, m.startAt = append(m.times, at), nil
+	case m.unit == hour && at/60 < m.count && m.count <= 24:
+		if m.minutes != 0 || m.startOf != none {
+			return errors.New("a start and a minute of the hour do not go together")
+		}
+		m.minutes, m.startAt = 1<<(at%60), nil
+		m.start, m.startOf = at/60, hour
+	default:
+		return fmt.Errorf("a start at %d:%02d does not say when the day's last run is; "+
+			"write \"every %d %ss between %[1]d:%02[2]d and midnight\"", at/60, at%60, m.count, m.unit)
+	}
+	return nil
 }
 
 // bare reports whether the phrase has no other clauses than a period and a zone.
@@ -164,17 +189,23 @@ func (m *meaning) day() ([]fires, error) {
 	byMinute, byHour := m.unit == minute && m.count < 60, m.unit == hour && m.count < 24 ||
 		m.unit == minute && m.count == 60
 	switch {
-	case (byMinute || byHour) && len(m.times) > 0:
+	case byHour && len(m.times) > 0:
+		return nil, m.hourOrTime()
+	case byMinute && len(m.times) > 0:
 		return nil, fmt.Errorf("every %s and a time of day do not go together; say between which times", m.unit)
 	case m.part != anyPart && m.hours == nil && len(m.times) == 0 && (byMinute || byHour || m.part != night):
 		return nil, fmt.Errorf("the %s does not say at what time; name the time, or between which times", m.part)
+	case m.hours != nil && m.hours.between != "" && !byMinute && !byHour && m.minutes == 0:
+		return nil, fmt.Errorf("%q does not say how often; "+
+			"write \"every hour %[1]s\", or the time of one run, with a splay", m.hours.between)
 	case byMinute && m.minutes != 0:
 		return nil, errors.New("a period in minutes and a minute of the hour do not go together")
 	case len(m.times) > 0 && m.hours != nil:
 		return nil, errors.New("times and a range of hours do not go together")
 	case len(m.times) > 0 && m.minutes != 0:
 		return nil, errors.New("times and a minute of the hour do not go together")
-	case m.hours != nil && m.hours.from > m.hours.to && m.weekdays|m.dates|m.months != 0:
+	case m.hours != nil && m.hours.from > m.hours.to && m.weekdays|m.dates|m.months != 0 &&
+		(!byMinute || m.hours.to != 0):
 		return nil, errors.New("a range of hours over midnight would end on another day; write two entries")
 	case byMinute && m.hours == nil:
 		return []fires{{m.step("*", 59), "*"}}, nil
@@ -190,6 +221,21 @@ func (m *meaning) day() ([]fires, error) {
 		return []fires{{"0", "0"}}, nil
 	}
 	return group(m.times), nil
+}
+
+// hourOrTime returns the error of "every hour at 15" and "every 4 hours at 8am".
+func (m *meaning) hourOrTime() error {
+	h, min := m.times[0]/60, m.times[0]%60
+	write := fmt.Sprintf("every %d hours starting at %d:%02d", m.count, h%m.count, min)
+	if m.unit == minute || m.count == 1 {
+		past := min
+		if past == 0 {
+			past = h
+		}
+		write = fmt.Sprintf("every hour at minute %d", past)
+	}
+	return fmt.Errorf("a period of hours and a time of day do not go together; write %q, or \"every day at %d:%02d\"",
+		write, h, min)
 }
 
 // step returns the field of the period: whole, with the step and start of the phrase.
@@ -227,7 +273,7 @@ func (m *meaning) byMinute() []fires {
 		start = m.start
 	}
 	falls := func(minute, _ int) bool { return minute >= start && (minute-start)%m.count == 0 }
-	all := group(span{0, 60}.times(0, falls))[0].minute
+	all := group(span{to: 60}.times(0, falls))[0].minute
 	found := group(m.hours.times(0, falls))
 	for i := range found {
 		if found[i].minute == all {

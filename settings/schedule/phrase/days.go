@@ -9,10 +9,13 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/schedule/cron"
 )
 
-// nth parses "last friday", "first and third monday", "last day": which of the days of a month. It returns false and
-// skips nothing if the words are none of these.
+// nth parses "last friday", "first and third monday", "last day", "first weekday": which of the days of a month. It
+// returns false and skips nothing if the words are none of these.
 func (p *parser) nth() (bool, error) {
 	begin := p.at
+	if is, err := p.nthWorkday(); is {
+		return true, err
+	}
 	var weeks uint8
 	for {
 		n, ok := dateOf(p.peek(0))
@@ -32,7 +35,7 @@ func (p *parser) nth() (bool, error) {
 	}
 	if _, ok := p.weekday(); ok {
 		if p.meaning.only.Weeks != 0 {
-			return true, p.second("choice of weekdays in a month")
+			return true, fmt.Errorf("%w; write two entries", p.second("choice of weekdays in a month"))
 		}
 		p.meaning.only.Weeks = weeks
 		if err := p.list(&p.meaning.weekdays, p.weekday); err != nil {
@@ -53,6 +56,27 @@ func (p *parser) nth() (bool, error) {
 	}
 	p.at = begin
 	return false, nil
+}
+
+// nthWorkday parses "first weekday" and "last working day". It leaves "every third weekday", which may be a period.
+func (p *parser) nthWorkday() (bool, error) {
+	n, ok := dateOf(p.peek(0))
+	if p.peek(0) == "last" {
+		n, ok = -1, true
+	}
+	isPeriod := n > 1 && p.at > 0 && p.words[p.at-1].low == "every" && p.peek(2) != "of"
+	if !ok || p.peek(1) != "weekday" || isPeriod {
+		return false, nil
+	}
+	if p.meaning.only != (cron.Days{}) || p.meaning.weekdays != 0 {
+		return true, p.second("choice of days")
+	}
+	err := p.mark('d')
+	p.at += 2
+	p.meaning.only.Workday, p.meaning.weekdays = int8(n), workdays
+	p.ofTheMonth()
+	p.ofMonths()
+	return true, err
 }
 
 // second returns the error of a word that repeats what the phrase has already.
@@ -95,16 +119,16 @@ func (p *parser) counted() (bool, error) {
 	p.at++
 	if n == 0 {
 		var ok bool
-		if n, ok = numberOf(p.words[begin].low); !ok || !p.take("times", "time") {
+		if n, ok = numberOf(p.words[begin].low); !ok || !p.take("times time") {
 			p.at = begin
 			return false, nil
 		}
 	}
 	u := none
-	if n > 1 && p.peek(0) == "daily" {
-		u = day
+	if w := p.peek(0); n > 1 && adverbCounts[w] == 0 && w != "nightly" {
+		u = adverbs[w]
 	}
-	if p.take("a", "an", "per", "every", "each") {
+	if p.take("a an per every each") {
 		u = units[p.peek(0)]
 	}
 	if n == 1 && p.peek(0) == "2" && p.peek(1) == "weeks" { // once a fortnight
@@ -119,7 +143,7 @@ func (p *parser) counted() (bool, error) {
 		return true, p.period(1)
 	}
 	w := p.words[begin]
-	if n == 0 || u != hour && u != day {
+	if n == 0 || u < hour || u > month {
 		return true, fmt.Errorf("column %d: %d times a %s do not say when; name the times", w.column, n, u)
 	}
 	if p.meaning.often != 0 {
@@ -134,12 +158,20 @@ func (p *parser) counted() (bool, error) {
 // counted puts the times of "twice a day" in: those of the phrase, or parts of equal length.
 func (m *meaning) counted() error {
 	whole, named := 24, len(m.times)
-	if m.oftenIn == hour {
+	switch m.oftenIn {
+	case hour:
 		whole, named = 60, bits.OnesCount64(m.minutes)
+	case week:
+		named = bits.OnesCount64(m.weekdays)
+	case month:
+		named = bits.OnesCount64(m.dates) + bits.OnesCount8(m.only.Weeks)*bits.OnesCount64(m.weekdays)
 	}
 	switch {
 	case m.often == 0 || named == m.often:
 		return nil
+	case m.oftenIn > day:
+		return fmt.Errorf("column %d: %d runs per %s do not say on which days; name all %[2]d",
+			m.oftenAt, m.often, m.oftenIn)
 	case named > 0 || whole%m.often != 0 || m.oftenIn == day && m.hours != nil:
 		return fmt.Errorf("column %d: %d runs per %s do not say when; name all %[2]d", m.oftenAt, m.often, m.oftenIn)
 	}
@@ -156,16 +188,16 @@ func (m *meaning) counted() error {
 // except parses the weekdays or months that the phrase leaves out.
 func (p *parser) except() error {
 	p.take("not")
-	p.take("on", "in", "for")
+	p.take("on in for")
 	p.take("the")
 	var weekdays, months uint64
 	var err error
 	switch {
 	case isMonth(p.peek(0)):
 		err = p.list(&months, p.month)
-	case p.take("weekend", "weekends"):
+	case p.take("weekend weekends"):
 		weekdays = weekend
-	case p.take("weekday", "weekdays"):
+	case p.take("weekday weekdays"):
 		weekdays = workdays
 	default:
 		err = p.list(&weekdays, p.weekday)
@@ -254,7 +286,7 @@ func (p *parser) fullDate() (bool, error) {
 	}
 	p.at = at
 	c, isClock := clockOf(p.peek(0))
-	if slices.Contains([]string{"and", ",", "to"}, p.peek(0)) || isClock && c.bare {
+	if among(p.peek(0), "and , to") || isClock && c.bare {
 		p.at = begin // a list of dates
 		return false, nil
 	}
@@ -317,7 +349,7 @@ func (p *parser) lengthAt(at int) (length time.Duration, next int) {
 	}
 	half := p.take("half")
 	n, isNumber := numberOf(p.peek(0))
-	if p.take("a", "an") {
+	if p.take("a an") {
 		n, isNumber = 1, true
 	} else if isNumber {
 		p.at++

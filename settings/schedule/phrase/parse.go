@@ -1,13 +1,9 @@
 package phrase
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
-
-	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
 type parser struct {
@@ -22,7 +18,9 @@ type parser struct {
 
 func (p *parser) done() bool { return p.at >= len(p.words) }
 
-// peek returns the word n ahead in lower case, empty at the end.
+// peek returns the word n ahead in lower case, empty at the end. It has a hundred callers.
+//
+//go:noinline
 func (p *parser) peek(n int) string {
 	if p.at+n >= len(p.words) {
 		return ""
@@ -30,14 +28,21 @@ func (p *parser) peek(n int) string {
 	return p.words[p.at+n].low
 }
 
-// take skips the next word if it is one of these, and reports whether it did.
-func (p *parser) take(words ...string) bool {
-	if p.done() || !slices.Contains(words, p.peek(0)) {
+// take skips the next word if it is one of these, which blanks separate, and reports whether it did.
+//
+//go:noinline
+func (p *parser) take(words string) bool {
+	if !among(p.peek(0), words) {
 		return false
 	}
 	p.at++
 	return true
 }
+
+// among reports whether a word is one of others, which are separated by blanks.
+//
+//go:noinline
+func among(word, others string) bool { return slices.Contains(strings.Fields(others), word) }
 
 // mark notes that days or times begin at the next word. Times belong to all days of a phrase, so other days or times
 // behind them are an error: monday at 9am and friday at 5pm.
@@ -63,11 +68,7 @@ func (p *parser) unknown() error {
 		return &unknownWord{p.at}
 	}
 	w := p.words[p.at]
-	near := strictyaml.Suggest(w.low, vocabulary())
-	if whole := corrected(p.words, p.at); whole != "" || near == "" {
-		near = "; the nearest phrase is " + strconv.Quote(cmp.Or(whole, nearest(p.words)))
-	}
-	return fmt.Errorf("column %d: %q is not understood%s", w.column, w.written, near)
+	return fmt.Errorf("column %d: %q is not understood%s", w.column, w.written, p.hint())
 }
 
 func (p *parser) clause() error {
@@ -77,35 +78,46 @@ func (p *parser) clause() error {
 	switch {
 	case p.at == 0 && p.take("once"):
 		return nil
-	case p.take("except", "excluding", "but"):
+	case p.take("except excluding but"):
 		return p.except()
-	case p.take(",", "and"):
+	case p.take(", and"):
 		if p.done() {
 			return p.unknown()
 		}
 		return nil
-	case p.take("every", "each"):
+	case p.take("every each"):
 		return p.every()
 	case p.take("between"):
 		return p.between()
-	case p.take("starting", "beginning"):
-		p.take("at", "on", "from", "with")
+	case p.take("starting beginning"):
+		p.take("at on from with")
 		return p.starting()
 	case p.peek(0) == "from" && units[p.peek(1)] != none:
 		p.at++
 		return p.starting()
-	case p.peek(0) == "at" && partOf(p.peek(1)) == night:
+	case p.peek(0) == "at" && p.peek(1) == "night":
 		return p.setPart(p.ofDay())
+	case p.pastTheHour():
+		return nil
+	case p.peek(0) == "of" && isMonth(p.peek(1)) && p.at > 0:
+		p.at++
+		return p.value()
+	case p.peek(0) == "from" && isNamed(p.peek(1)) && !among(p.peek(2), rangeWords):
+		return fmt.Errorf("column %d: this range has no end; the field not_before says when an entry begins",
+			p.words[p.at].column)
 	case p.take("at"):
-		if units[p.peek(0)] == none && p.peek(0) != "the" {
+		if err := p.timeOrRange(); err != nil {
+			return err
+		}
+		if units[p.peek(0)] == none && p.peek(0) != "the" && !strings.HasPrefix(p.peek(0), ":") {
 			return p.times()
 		}
 	}
-	if c, ok := clockOf(p.peek(1)); ok && c.bare && p.peek(0) == "from" && slices.Contains(rangeWords, p.peek(2)) {
+	if c, ok := clockOf(p.peek(1)); ok && c.bare && p.peek(0) == "from" && among(p.peek(2), rangeWords) {
 		p.at++
 		return p.times()
 	}
-	p.take("on", "in", "from")
+	p.take("on in from")
 	return p.value()
 }
 
@@ -146,6 +158,7 @@ func (p *parser) period(n int) error {
 	written := p.words[p.at].written
 	u := units[p.peek(0)]
 	p.at++
+	n, u = p.remainder(n, u)
 	switch {
 	case p.meaning.unit != none:
 		return fmt.Errorf("%q is a second period; the first is every %s", written, p.meaning.unit)
@@ -157,16 +170,33 @@ func (p *parser) period(n int) error {
 	return nil
 }
 
+// remainder adds the 30 minutes of "1 hour and 30 minutes" to a period of n units.
+func (p *parser) remainder(n int, u unit) (int, unit) {
+	begin := p.at
+	p.take("and")
+	rest, ok := numberOf(p.peek(0))
+	shift, _ := p.quarterAhead()
+	if size := map[unit]int{minute: 60, hour: 60, day: 24}[u]; ok && shift == 0 && size > 0 && units[p.peek(1)] == u-1 {
+		p.at += 2
+		return p.remainder(n*size+rest, u-1)
+	}
+	p.at = begin
+	return n, u
+}
+
 // ofTheMonth skips "day", "of the month" and the like, which add nothing.
 func (p *parser) ofTheMonth() {
 	at := p.at
 	p.take("day")
+	if among(p.peek(0), "of in") && isMonth(p.peek(1)) {
+		return
+	}
 	if !p.take("of") {
 		p.at = at
 		return
 	}
-	p.take("the", "each", "every")
-	if !p.take("month", "year") {
+	p.take("the each every")
+	if !p.take("month year") {
 		p.at = at
 	}
 }
@@ -187,15 +217,17 @@ func (p *parser) value() error {
 		return p.zone()
 	case adverbs[w] != none:
 		return p.adverb()
-	case w == "hour", w == "minute" && !p.number(1):
+	case w == "hour", w == "minute" && !p.number(1), w == "half" && p.peek(1) == "hour":
 		return p.onThe()
+	case strings.HasPrefix(w, ":"):
+		return p.list(&p.meaning.minutes, p.minuteMark)
 	case units[w] == minute:
 		p.at++
 		return p.list(&p.meaning.minutes, p.numeral(0, 59))
 	case units[w] == day:
 		p.at++
 		return p.list(&p.meaning.dates, p.numeral(1, 31))
-	case slices.Contains([]string{"weekday", "weekdays", "workday", "workdays"}, w):
+	case w == "weekday" || w == "weekdays":
 		p.meaning.weekdays |= workdays
 	case w == "weekend" || w == "weekends":
 		p.meaning.weekdays |= weekend
@@ -218,8 +250,11 @@ func (p *parser) named() error {
 	if _, ok := p.date(); ok {
 		return p.list(&p.meaning.dates, p.date)
 	}
-	if p.quarterAhead() != 0 {
+	if shift, _ := p.quarterAhead(); shift != 0 {
 		return p.times()
+	}
+	if is, err := p.hoursOrDates(); is {
+		return err
 	}
 	if c, ok := clockOf(p.peek(0)); ok && (!c.bare || p.peek(1) == "am" || p.peek(1) == "pm") {
 		return p.times()
@@ -254,10 +289,14 @@ func (p *parser) adverb() error {
 	return nil
 }
 
-// onThe parses "on the hour" and "on the minute".
+// onThe parses "on the hour", "on the half hour" and "on the minute".
 func (p *parser) onThe() error {
+	at := 0
+	if p.take("half") {
+		at = 30
+	}
 	if p.take("hour") {
-		p.meaning.minutes |= 1
+		p.meaning.minutes |= 1 << at
 		return nil
 	}
 	if p.meaning.unit != none {
@@ -283,14 +322,27 @@ func (p *parser) numeral(least, most int) item {
 	}
 }
 
+// minuteMark parses :15.
+func (p *parser) minuteMark() (int, bool) {
+	w := p.peek(0)
+	if len(w) != 3 || w[0] != ':' {
+		return 0, false
+	}
+	n, ok := numberOf(w[1:])
+	return n, ok && n < 60
+}
+
 func (p *parser) weekday() (int, bool) { return weekdayOf(p.peek(0)) }
 func (p *parser) month() (int, bool)   { return monthOf(p.peek(0)) }
 
 // date parses "second" as a date; every and period have parsed it before where it is a unit.
 func (p *parser) date() (int, bool) { return dateOf(p.peek(0)) }
 
+// isNamed reports whether a word is a weekday or month.
+func isNamed(w string) bool { return isWeekday(w) || isMonth(w) }
+
 // rangeWords stand between the two ends of a range.
-var rangeWords = []string{"to", "-", "through", "thru", "until", "till"}
+const rangeWords = "to - through thru until till"
 
 // list parses "a, b and c" and "a to b" into a mask.
 func (p *parser) list(mask *uint64, read item) error {
@@ -319,7 +371,7 @@ func (p *parser) list(mask *uint64, read item) error {
 		written := p.words[p.at].written
 		p.at++
 		high := low
-		if p.take(rangeWords...) {
+		if p.take(rangeWords) {
 			var err error
 			if high, err = p.end(mask, read); err != nil {
 				return err
@@ -345,7 +397,7 @@ func (p *parser) list(mask *uint64, read item) error {
 // separator skips the words between two elements of a list, and reports whether there were any.
 func (p *parser) separator() bool {
 	any := false
-	for p.take(",", "and", "or", "&") {
+	for p.take(", and or &") {
 		any = true
 	}
 	p.take("on")

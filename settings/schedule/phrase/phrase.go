@@ -10,18 +10,21 @@
 //	dates    on the 1st and 15th, first of the month, on day 2, from the 25th to the last
 //	months   in january, from march to may
 //	times    at 9am, at 18:00 and 20:30, at five pm, at noon, at midnight, every evening at 8, every night at 11
-//	minutes  at minute 11, on minute 10 and 30, on the hour, on the minute
+//	minutes  at minute 11, on minute 10 and 30, on the hour, on the half hour, on the minute
+//	         at :15, 5 past every hour
 //	hours    between 8am and 6pm, 8am to 5pm
-//	start    starting at minute 1, starting at hour 8, starting at day 3
+//	start    starting at minute 1, starting at hour 8, starting at day 3, every 4 hours starting at 1am
 //	zone     in Europe/London, UTC
-//	counts   twice a day, twice a day at 8am and 8pm, 4 times an hour, once a week
+//	counts   twice a day, twice a day at 8am and 8pm, 4 times an hour, twice a week on mon and thu
 //	weeks    last friday of the month, first and third monday, last day of the month, every other tuesday
+//	         last weekday of the month, 5th working day of the month
 //	except   every day except sunday, every month but august
 //	once     on 3 January 2027 at 14:00, 2027-01-03 at noon, in 2 hours
 //
-// Days without times mean midnight; days with hours mean every full hour of them. The hour at the end of a range of
-// hours belongs to it for a period of an hour or more ("every hour, 8am to 5pm" runs at 17:00), but not for a period of
-// minutes ("every 15 minutes between 8am and 6pm" runs last at 17:45).
+// Days without times mean midnight; days with hours mean every full hour of them, but "between 1am and 5am" must say
+// how often, because people mean once in that time. The hour at the end of a range of hours belongs to it for a period
+// of an hour or more ("every hour, 8am to 5pm" runs at 17:00), but not for a period of minutes ("every 15 minutes
+// between 8am and 6pm" runs last at 17:45).
 //
 // A phrase becomes cron expressions if there are any with its meaning. A period of seconds, or one that does not divide
 // the next larger unit (90 minutes, 27 hours, 2 weeks), becomes an interval and allows no other clause than a zone.
@@ -76,6 +79,9 @@ func (p *parser) parse() (Timing, error) {
 		}
 	}
 	t, err := p.meaning.timing()
+	if err == nil && p.meaning.isTwoDays() {
+		return Timing{}, errors.New("a night of certain days has the first hours of the next day; " + p.withoutNight(t))
+	}
 	t.Zone = p.meaning.zone
 	return t, err
 }
@@ -108,13 +114,14 @@ type meaning struct {
 	minutes  uint64 // minutes of the hour
 	times    []int  // times of day, in minutes since midnight
 	hours    *span
-	start    int  // first value of startOf in steps of the period
-	startOf  unit // none if the phrase has no start
-	often    int  // runs in an hour or day, 0 if the phrase does not say
-	oftenIn  unit // hour or day
-	oftenAt  int  // column of the words
-	part     part // anyPart if the phrase has none
-	atNight  bool // a time depends on the night
+	startAt  []int // the time of day of a start
+	start    int   // first value of startOf in steps of the period
+	startOf  unit  // none if the phrase has no start
+	often    int   // runs in an hour or day, 0 if the phrase does not say
+	oftenIn  unit  // hour or day
+	oftenAt  int   // column of the words
+	part     part  // anyPart if the phrase has none
+	atNight  bool  // a time depends on the night
 	zone     string
 	only     cron.Days // the days that the phrase keeps
 
@@ -122,4 +129,7 @@ type meaning struct {
 }
 
 // span is a part of the day, from and to in minutes since midnight. It goes over midnight if to is not above from.
-type span struct{ from, to int }
+type span struct {
+	from, to int
+	between  string // the words if they begin with between
+}

@@ -21,7 +21,8 @@ func (p *parser) times() error {
 		}
 		_, isClock := clockOf(p.peek(0))
 		isPeriod := p.number(0) && units[p.peek(1)] != none
-		if !isClock && p.quarterAhead() == 0 || !first && isPeriod {
+		shift, _ := p.quarterAhead()
+		if !isClock && shift == 0 || !first && isPeriod && shift == 0 {
 			if first {
 				return p.unknown()
 			}
@@ -32,7 +33,7 @@ func (p *parser) times() error {
 		if err != nil {
 			return err
 		}
-		if p.take(rangeWords...) {
+		if p.take(rangeWords) {
 			return p.to(from)
 		}
 		if p.meaning.part == evening && from < 60 {
@@ -46,14 +47,19 @@ func (p *parser) times() error {
 }
 
 func (p *parser) between() error {
+	begin := p.at - 1
 	from, err := p.time()
 	if err != nil {
 		return err
 	}
-	if !p.take("and", "to", "-") {
+	if !p.take("and to -") {
 		return p.unknown()
 	}
-	return p.to(from)
+	if err := p.to(from); err != nil {
+		return err
+	}
+	p.meaning.hours.between = written(p.words[begin:p.at])
+	return nil
 }
 
 func (p *parser) to(from int) error {
@@ -70,8 +76,19 @@ func (p *parser) to(from int) error {
 	case from == to:
 		return errors.New("the range of hours is empty: start and end are equal")
 	}
-	p.meaning.hours = &span{from, to}
-	return nil
+	p.meaning.hours = &span{from: from, to: to}
+	return p.sameHalves(p.clocks[len(p.clocks)-2], p.clocks[len(p.clocks)-1])
+}
+
+// sameHalves refuses a range such as 1 to 5pm: the 1 may be in the afternoon too. The 9 of 9 to 5pm may not.
+func (p *parser) sameHalves(from, to clock) error {
+	isClear := from.hour >= 12 || from.hour == 0 || to.hour == 12 || (from.hour < to.hour) == (to.half == 'a')
+	if from.half != 0 || to.half == 0 || to.isWord || isClear {
+		return nil
+	}
+	w := p.words[from.at]
+	return fmt.Errorf("column %d: %q has neither am nor pm, and the end of its range has; write it with one of them",
+		w.column, w.written)
 }
 
 // time parses one time of day, with the am, pm, noon, midnight or o'clock after its number.
@@ -84,13 +101,18 @@ func (p *parser) time() (int, error) {
 	at := p.at
 	p.at++
 	p.bare = false
+	if c.bare && shift == 0 && (p.peek(0) == "fifteen" || p.peek(0) == "thirty") { // nine thirty
+		c.minute, _ = numberOf(p.peek(0))
+		c.bare = false
+		p.at++
+	}
 	switch {
 	case c.half != 0:
-	case p.take("am", "a.m."):
+	case p.take("am a.m."):
 		c.half = 'a'
-	case p.take("pm", "p.m."):
+	case p.take("pm p.m."):
 		c.half = 'p'
-	case c.hour == 12 && p.take("noon", "midday"):
+	case c.hour == 12 && p.take("noon midday"):
 		c.half = 'p'
 	case c.hour == 12 && p.take("midnight"):
 		c.half = 'a'
@@ -129,7 +151,7 @@ func (p *parser) sameHalf(list []clock) error {
 	for _, c := range list {
 		if w := p.words[c.at]; c.half == 0 && c.hour <= 12 && w.low[0] != '0' {
 			return fmt.Errorf(
-				"column %d: %q has neither am nor pm, and a later time of the list has",
+				"column %d: %q has neither am nor pm, and a later time of the list has; write it with one of them",
 				w.column, w.written,
 			)
 		}
@@ -157,6 +179,11 @@ func (p *parser) inHalf(c *clock, d part, shift int) (ok bool) {
 
 // starting parses where the steps of a period begin.
 func (p *parser) starting() error {
+	if shift, _ := p.quarterAhead(); shift != 0 || isClock(p.peek(0)) {
+		at, err := p.time()
+		p.meaning.startAt = append(p.meaning.startAt, at)
+		return err
+	}
 	u := units[p.peek(0)]
 	least, most := 0, 59
 	switch u {

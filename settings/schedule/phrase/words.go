@@ -1,8 +1,6 @@
 package phrase
 
 import (
-	"errors"
-	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
@@ -10,8 +8,6 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
-
-	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
 // word is one word of a phrase, as written and in lower case.
@@ -20,7 +16,7 @@ type word struct {
 	column       int // in characters, from 1
 }
 
-var numberWithUnit = regexp.MustCompile(`^([0-9]+)([a-z]+)$`)
+var numberWithUnit = regexp.MustCompile(`^([0-9]+)([a-z]+)`)
 
 var isoDate = regexp.MustCompile(`^[0-9]{4}-[0-9]{2}-[0-9]{2}$`)
 
@@ -48,6 +44,25 @@ func split(text string) []word {
 			begin += utf8.RuneCountInString(part) + 1
 		}
 	}
+	return workingDays(words)
+}
+
+// workingDays joins "working day", "business day" and the like to one word.
+func workingDays(words []word) []word {
+	for i := 0; i+1 < len(words); i++ {
+		first, next := words[i].low, words[i+1].low
+		isKind := among(first, "working business work week")
+		if isKind && (next == "day" || next == "days") {
+			words[i].written += " " + words[i+1].written
+			words[i].low = "week" + next
+			words = slices.Delete(words, i+1, i+2)
+		}
+	}
+	for i := range words {
+		if strings.HasPrefix(words[i].low, "workday") {
+			words[i].low = "week" + words[i].low[len("work"):]
+		}
+	}
 	return words
 }
 
@@ -73,9 +88,17 @@ func appendPart(words []word, part string, column int) []word {
 
 func appendWord(words []word, part string, column int) []word {
 	low := strings.ToLower(part)
-	// M could mean months
-	if m := numberWithUnit.FindStringSubmatch(low); m != nil && units[m[2]] != none && !strings.HasSuffix(part, "M") {
-		return append(words, word{part, m[1], column}, word{part, m[2], column})
+	whole := len(words)
+	for rest := low; ; { // 1h30m
+		m := numberWithUnit.FindStringSubmatch(rest)
+		if m == nil || units[m[2]] == none || strings.HasSuffix(part, "M") { // M could mean months
+			words = words[:whole]
+			break
+		}
+		words = append(words, word{part, m[1], column}, word{part, m[2], column})
+		if rest = rest[len(m[0]):]; rest == "" {
+			return words
+		}
 	}
 	switch low {
 	case "":
@@ -114,9 +137,8 @@ var ordinals = []string{
 
 // vocabulary returns the long words of phrases, for suggestions.
 func vocabulary() []string {
-	words := []string{"every", "between", "starting", "weekday", "weekdays", "weekend", "noon", "midnight"}
-	words = append(words, "except", "twice", "tomorrow", "today", "tonight", "fortnight")
-	words = append(words, ordinals[1:]...)
+	words := append(strings.Fields("every between starting weekday weekdays weekend noon midnight"+
+		" except twice tomorrow today tonight fortnight"), ordinals[1:]...)
 	for _, known := range []map[string]unit{units, adverbs} {
 		for w := range known {
 			if len(w) > 4 || w == "hour" || w == "week" || w == "year" {
@@ -146,7 +168,7 @@ func weekdayOf(w string) (int, bool) {
 
 func monthOf(w string) (int, bool) {
 	for month := time.January; month <= time.December; month++ {
-		if isName(w, month.String()) {
+		if isName(w, month.String()) || w == "sept" && month == time.September {
 			return int(month), true
 		}
 	}
@@ -163,6 +185,14 @@ func isName(w, name string) bool {
 func numberOf(w string) (int, bool) {
 	if i := slices.Index(numbers, w); i >= 0 {
 		return i, true
+	}
+	switch w {
+	case "fifteen":
+		return 15, true
+	case "twenty":
+		return 20, true
+	case "thirty":
+		return 30, true
 	}
 	if len(w) > 3 || strings.Trim(w, "0123456789") != "" {
 		return 0, false
@@ -185,7 +215,8 @@ func dateOf(w string) (int, bool) {
 
 // isZone reports whether a word is an IANA zone name: it has a slash, or is UTC or GMT.
 func isZone(w word) bool {
-	return strings.Contains(w.written, "/") || w.low == "utc" || w.low == "gmt"
+	area, _, ok := strings.Cut(w.low, "/")
+	return ok && !isWeekday(area) && strings.Trim(area, "0123456789") != "" || w.low == "utc" || w.low == "gmt"
 }
 
 var clockForm = regexp.MustCompile(`^([0-9]{1,2})(?::([0-9]{2}))?([ap]m|[ap]\.m\.)?$`)
@@ -197,6 +228,11 @@ type clock struct {
 	half         byte // 'a' for am, 'p' for pm, 0 if the word has neither
 	isWord       bool // noon or midnight
 	bare         bool // a number alone, which is a time of day only after at, between or to
+}
+
+func isClock(w string) bool {
+	_, ok := clockOf(w)
+	return ok
 }
 
 func clockOf(w string) (clock, bool) {
@@ -244,79 +280,4 @@ func yearOf(w string) (int, bool) {
 	}
 	n, err := strconv.Atoi(w)
 	return n, err == nil
-}
-
-// shapes are phrases that a person finds in an error.
-var shapes = []string{
-	"every monday at 9am", "every 15 minutes between 8am and 6pm",
-	"last friday of the month at 17:00", "last day of the month at 23:30", "every other tuesday at 9am", "twice a day",
-	"every hour on weekends", "every 3 months on the 2nd at 1am", "every day except sunday at 9am",
-	"on 3 January 2027 at 14:00",
-	"in 2 hours", "every day in january and july at 12:30", "first monday of the month at 9am",
-}
-
-// An unknownWord is the place of a word that is not understood.
-type unknownWord struct{ at int }
-
-func (e *unknownWord) Error() string { return fmt.Sprintf("word %d is not understood", e.at+1) }
-
-// corrected returns the phrase with the word at an index, and others that are not understood, in the nearest spelling.
-// It is empty if the phrase has no meaning then either.
-func corrected(words []word, at int) string {
-	words = slices.Clone(words)
-	for range words {
-		_, near, _ := strings.Cut(strictyaml.Suggest(words[at].low, vocabulary()), `"`)
-		near, _, _ = strings.Cut(near, `"`)
-		if near == "" {
-			return ""
-		}
-		words[at].written, words[at].low = near, near
-		text := written(words)
-		p := &parser{words: split(Dated(text, time.Time{}.AddDate(2000, 0, 0))), isTrial: true}
-		_, err := p.parse()
-		next, isUnknown := errors.AsType[*unknownWord](err)
-		if err == nil {
-			return text
-		}
-		if !isUnknown {
-			return ""
-		}
-		if at = next.at + len(words) - len(p.words); at < 0 { // a date has more words than tomorrow
-			return ""
-		}
-	}
-	return ""
-}
-
-// written returns the words as a phrase.
-func written(words []word) string {
-	var text strings.Builder
-	for i, w := range words {
-		joins := i > 0 && w.column == words[i-1].column // 15m, mon-fri
-		if joins && w.written == words[i-1].written {
-			continue
-		}
-		if i > 0 && !joins && w.low != "," {
-			text.WriteByte(' ')
-		}
-		text.WriteString(w.written)
-	}
-	return text.String()
-}
-
-// nearest returns the shape that has most of the words.
-func nearest(words []word) string {
-	found, most := shapes[0], 0
-	for _, shape := range shapes {
-		n := 0
-		for _, w := range words {
-			if slices.Contains(strings.Fields(strings.ToLower(shape)), w.low) {
-				n++
-			}
-		}
-		if n > most {
-			found, most = shape, n
-		}
-	}
-	return found
 }
