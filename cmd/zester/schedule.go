@@ -73,7 +73,8 @@ type subject struct {
 	zoneName   string
 }
 
-func (s *entrySource) read() (*subject, error) {
+// read returns the entry. A phrase such as tomorrow counts from the given time.
+func (s *entrySource) read(from time.Time) (*subject, error) {
 	var given []string
 	for _, name := range timingFlags {
 		if s.flags.Changed(name) {
@@ -90,7 +91,7 @@ func (s *entrySource) read() (*subject, error) {
 	case s.file == "" && len(given) == 0:
 		return nil, usageError("there is no entry: give --%s, or --file and --entry", strings.Join(timingFlags, ", --"))
 	case s.file == "":
-		return s.fromFlags(strings.TrimPrefix(given[0], "--"))
+		return s.fromFlags(strings.TrimPrefix(given[0], "--"), from)
 	case s.entry == "":
 		return nil, usageError("--file %s needs --entry, the name of an entry in it", s.file)
 	case s.flags.Changed("dst-gap"), s.flags.Changed("dst-overlap"):
@@ -100,7 +101,7 @@ func (s *entrySource) read() (*subject, error) {
 }
 
 // fromFlags makes an entry of the flags and parses it.
-func (s *entrySource) fromFlags(timing string) (*subject, error) {
+func (s *entrySource) fromFlags(timing string, from time.Time) (*subject, error) {
 	n := &strictyaml.Node{Kind: strictyaml.Map, Pos: strictyaml.Pos{File: "--" + timing}}
 	set := func(field, flag string) {
 		at := strictyaml.Pos{File: "--" + flag}
@@ -109,7 +110,7 @@ func (s *entrySource) fromFlags(timing string) (*subject, error) {
 		}
 		text := s.flags.Lookup(flag).Value.String()
 		if flag == "when" {
-			text = phrase.Dated(text, time.Now())
+			text = phrase.Dated(text, from)
 		}
 		value := &strictyaml.Node{Kind: strictyaml.String, Pos: at, Value: text}
 		n.Map = append(n.Map, strictyaml.Pair{Key: field, KeyPos: at, Value: value})

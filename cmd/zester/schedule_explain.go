@@ -61,8 +61,10 @@ func (a *app) explainCommand() *cobra.Command {
 // typed sets --cron, or --when if the expression is a phrase.
 func (s *entrySource) typed(expression string) error {
 	flag := "cron"
-	if first := []rune(expression + " ")[0]; unicode.IsLetter(first) && !strings.HasPrefix(expression, "TZ=") &&
-		!strings.HasPrefix(expression, "CRON_TZ=") {
+	words := strings.Fields(expression + " .")
+	isCron := strings.ContainsAny(expression, "*@=") // also CRON_TZ=
+	start := strings.Join(words[:min(2, len(words))], " ")
+	if !isCron && (strings.ContainsFunc(start, unicode.IsLetter) || strings.Contains(words[0], ":")) {
 		flag = "when"
 	}
 	s.expression = expression
@@ -78,7 +80,7 @@ func (a *app) explain(cmd *cobra.Command, source *entrySource, f firesFlags) err
 	if f.until != "" && !cmd.Flags().Changed("number") {
 		asked.n = 0
 	}
-	s, err := source.read()
+	s, err := source.read(asked.from)
 	if err != nil {
 		return err
 	}
