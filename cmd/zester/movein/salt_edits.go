@@ -187,16 +187,16 @@ func (c *conversion) flags() (string, error) {
 		}
 		all.WriteString(here)
 	}
-	begin := ""
-	for _, flag := range []string{"i", "s"} {
+	has := func(flag string) string {
 		if strings.Contains(all.String(), flag) {
-			begin += "(?" + flag + ")"
+			return "(?" + flag + ")"
 		}
+		return ""
 	}
-	if !strings.Contains(all.String(), "m") {
-		begin += "(?-m)"
+	if has("m") == "" {
+		return has("i") + has("s") + "(?-m)", nil
 	}
-	return begin, nil
+	return has("i") + has("s"), nil
 }
 
 // replacement returns what replaces a match as it is written here. The groups of Salt's pattern come after others.

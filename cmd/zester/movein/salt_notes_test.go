@@ -1,6 +1,7 @@
 package movein
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -127,6 +128,7 @@ func TestWhatWouldDoSomethingElseIsRefused(t *testing.T) {
 		{`"state": "file", "fun": "replace", "name": "/a", "pattern": "a", "repl": "b", "flags": ["VERBOSE"]`, "argument flags: VERBOSE"},
 		{`"state": "file", "fun": "replace", "name": "/a", "pattern": "a", "repl": "b\nc", "append_if_not_found": true`, "argument append_if_not_found: a text of several lines: file.block with begin and end"},
 		{`"state": "file", "fun": "replace", "name": "/a", "pattern": "a.b", "repl": "c", "append_if_not_found": true, "flags": ["DOTALL"]`, "argument append_if_not_found: a pattern of several lines: file.line with match"},
+		{`"state": "ssh_auth", "fun": "present", "name": "x", "user": "bob", "source": "salt://none"`, "argument source: a file that is not below --roots"},
 		{`"state": "ssh_known_hosts", "fun": "present", "name": "a", "key": "AAAA"`, "argument key: without enc, with which Salt fails"},
 		{`"state": "ssh_known_hosts", "fun": "present", "name": "a", "config": "b"`, "argument config: no absolute path, and no user"},
 		{`"state": "ssh_known_hosts", "fun": "absent", "name": "a", "user": "$(id)"`, "argument user: not a name of a user"},
@@ -151,6 +153,12 @@ func TestRequisitesOfOthers(t *testing.T) {
 		{"__sls__": "s", "__id__": "e", "name": "e", "state": "cmd", "fun": "run", "require_any": [{"cmd": "a"}, {"cmd": "b"}]}]`)}})
 	if err != nil {
 		t.Fatal(err)
+	}
+	isAny := func(row SaltRow) bool {
+		return strings.HasPrefix(row.Reason, "requisite require_any: the state is skipped if one")
+	}
+	if !slices.ContainsFunc(r.Notes, isAny) {
+		t.Errorf("require_any has no note: %v", r.Notes)
 	}
 	text := withoutNotes(string(r.Files["settings/s.yaml"]))
 	for _, want := range []string{
