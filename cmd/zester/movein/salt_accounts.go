@@ -2,6 +2,9 @@ package movein
 
 import (
 	"strconv"
+	"strings"
+
+	"github.com/seed-c01c3da5/zester/settings/shell"
 )
 
 // user reads what happens to the groups and the password that a user has already.
@@ -20,11 +23,51 @@ func user(c *conversion) error {
 	} else if optional != nil {
 		return refuse("argument optional_groups: a value of another form")
 	}
+	if err := c.aging(); err != nil {
+		return err
+	}
 	c.noteAccount()
 	if err := gid(c); err != nil {
 		return err
 	}
 	c.leaveOutMainGroup()
+	return nil
+}
+
+// agingOf are the arguments about the age of a password, with the options of chage and the fields of /etc/shadow.
+var agingOf = []struct{ salt, option, field string }{
+	{"mindays", "-m", "4"},
+	{"maxdays", "-M", "5"},
+	{"warndays", "-W", "6"},
+	{"inactdays", "-I", "7"},
+	{"expire", "-E", "8"},
+}
+
+// aging has the password of a user locked, or age as its arguments say. -1 is an empty field.
+func (c *conversion) aging() error {
+	shadow := "getent shadow " + words(c.Name) + " | cut -d: -f"
+	for _, of := range agingOf {
+		value, ok := c.take(of.salt)
+		if !ok {
+			continue
+		}
+		days, err := strconv.Atoi(plain(value))
+		if err != nil {
+			return refuse("argument %s: not a number of days: cmd.run: chage, with unless", of.salt)
+		}
+		want := strings.Replace(strconv.Itoa(days), "-1", "", 1)
+		c.then = append(c.then, made{
+			function: "cmd.run", args: map[string]any{"argv": []string{"chage", of.option, strconv.Itoa(days), c.Name}},
+			fields: map[string]any{"unless": []string{`test "$(` + shadow + of.field + `)" = ` + shell.Quote(want)}},
+		})
+	}
+	if c.left["password_lock"] == true {
+		c.take("password_lock")
+		c.then = append(c.then, made{
+			function: "cmd.run", args: map[string]any{"argv": []string{"usermod", "-L", c.Name}},
+			fields: map[string]any{"unless": []string{shadow + "2 | grep -q '^!'"}},
+		})
+	}
 	return nil
 }
 

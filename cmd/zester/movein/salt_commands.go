@@ -8,6 +8,7 @@ import (
 	"path"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"gopkg.in/yaml.v3"
@@ -277,6 +278,10 @@ func serialized(c *conversion) error {
 		return refuse("argument dataset_pillar: a value that is not in the pillar; give --pillar")
 	}
 	given := c.takeTexts("formatter", "serializer")
+	indent, err := c.indentation()
+	if err != nil {
+		return err
+	}
 	c.hideDiff()
 	c.note(replacesLink)
 	if text, isKnown := c.source.rendered(c.host.ID, c.Name); isKnown {
@@ -284,12 +289,11 @@ func serialized(c *conversion) error {
 		return nil
 	}
 	var text bytes.Buffer
-	var err error
 	switch form := cmp.Or(given[0], given[1], "yaml"); form {
 	case "json":
 		enc := json.NewEncoder(&text)
 		enc.SetEscapeHTML(false)
-		enc.SetIndent("", "  ")
+		enc.SetIndent("", strings.Repeat(" ", indent))
 		err = enc.Encode(value)
 	case "yaml":
 		var plainValue any
@@ -305,6 +309,29 @@ func serialized(c *conversion) error {
 	}
 	c.args["content"] = text.String()
 	return err
+}
+
+// indentation reads the options of a serializer: the blanks before what is in something else. The keys are sorted.
+func (c *conversion) indentation() (indent int, err error) {
+	indent = 2
+	value, _ := c.take("serializer_opts")
+	options, ok := variables(value)
+	if value == nil {
+		return indent, nil
+	}
+	for name, option := range options {
+		n, err := strconv.ParseUint(option, 10, 4)
+		switch {
+		case name == "indent" && err == nil:
+			indent = int(n)
+		case name != "sort_keys" || option != "True":
+			ok = false
+		}
+	}
+	if !ok || c.left["formatter"] == "yaml" {
+		return 0, refuse("argument serializer_opts: other options than indent and sort_keys%s", pushFirst)
+	}
+	return indent, nil
 }
 
 // copied copies a file of the host to a place where nothing is.

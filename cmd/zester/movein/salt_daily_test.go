@@ -793,6 +793,177 @@ var dailyLines = []line{
       - test -e /x
       - apt-mark showhold | grep -Fqx nginx
 `},
+	{"apache_conf.disabled", "x", ``, `
+  id:
+    cmd.run:
+      argv:
+        - a2disconf
+        - -q
+        - x
+    onlyif:
+      - test -L '/etc/apache2/conf-enabled/x.conf'
+`},
+	{"apache_conf.enabled", "x", ``, `
+  id:
+    cmd.run:
+      argv:
+        - a2enconf
+        - -q
+        - x
+      creates: /etc/apache2/conf-enabled/x.conf
+`},
+	{"apache_module.disabled", "rewrite", ``, `
+  id:
+    cmd.run:
+      argv:
+        - a2dismod
+        - -q
+        - rewrite
+    onlyif:
+      - test -L '/etc/apache2/mods-enabled/rewrite.load'
+`},
+	{"apache_module.enabled", "rewrite", ``, `
+  id:
+    cmd.run:
+      argv:
+        - a2enmod
+        - -q
+        - rewrite
+      creates: /etc/apache2/mods-enabled/rewrite.load
+`},
+	{"apache_site.disabled", "app.conf", `"onlyif": "true"`, `
+  id:
+    cmd.run:
+      argv:
+        - a2dissite
+        - -q
+        - app
+    onlyif:
+      - "true"
+      - test -L '/etc/apache2/sites-enabled/app.conf'
+`},
+	{"apache_site.enabled", "app.conf", ``, `
+  id:
+    cmd.run:
+      argv:
+        - a2ensite
+        - -q
+        - app
+      creates: /etc/apache2/sites-enabled/app.conf
+`},
+	{"cmd.run", "make", `"check_cmd": ["test -e /a", "true"], "creates": "/c"`, `
+  id:
+    cmd.run:
+      command: |-
+        (
+        make
+        )
+        test -e /a &&
+        true
+      creates: /c
+`},
+	{"file.serialize", "/f", `"dataset": {"a": 1}, "formatter": "json", "serializer_opts": [{"indent": 4}, {"sort_keys": true}]`, `
+  id:
+    file.managed:
+      path: /f
+      content: |
+        {
+            "a": 1
+        }
+`},
+	{"git.latest", "https://e.org/a.git", `"target": "/srv/a b", "user": "app", "submodules": true, "force_reset": true`, `
+  id:
+    git.latest:
+      path: /srv/a b
+      url: https://e.org/a.git
+      user: app
+      force: true
+  id.2:
+    cmd.run:
+      argv:
+        - git
+        - submodule
+        - update
+        - --init
+        - --recursive
+      cwd: /srv/a b
+      user: app
+    require:
+      - id
+    unless:
+      - runuser -u app -- sh -c 'cd '\''/srv/a b'\'' && test -z "$(git submodule status --recursive | grep '\''^[-+U]'\'')"'
+`},
+	{"mount.unmounted", "/mnt/a", `"device": "/dev/sdb1", "persist": true`, `
+  id:
+    cmd.run:
+      argv:
+        - umount
+        - --
+        - /mnt/a
+    unless:
+      - '! findmnt -n -S ''/dev/sdb1'' -M ''/mnt/a'' >/dev/null'
+  id.2:
+    file.line:
+      path: /etc/fstab
+      match: ^[ \t]*/dev/sdb1[ \t]+/mnt/a[ \t]
+      absent: true
+    require:
+      - id
+`},
+	{"mount.unmounted", "/mnt/a", ``, `
+  id:
+    cmd.run:
+      argv:
+        - umount
+        - --
+        - /mnt/a
+    unless:
+      - '! findmnt -n -M ''/mnt/a'' >/dev/null'
+`},
+	{"pkg.installed", "nginx", `"update_holds": true, "skip_suggestions": true`, `
+  # note: a held package that is to be changed makes the state fail: Salt changes it, as update_holds is true
+  id:
+    pkg.installed:
+      name: nginx
+`},
+	{"user.present", "bob", `"maxdays": 90, "expire": -1, "password_lock": true, "roomnumber": "", "createhome": false`, `
+  id:
+    user.present:
+      name: bob
+      create_home: false
+  id.2:
+    cmd.run:
+      argv:
+        - chage
+        - -M
+        - "90"
+        - bob
+    require:
+      - id
+    unless:
+      - 'test "$(getent shadow bob | cut -d: -f5)" = ''90'''
+  id.3:
+    cmd.run:
+      argv:
+        - chage
+        - -E
+        - "-1"
+        - bob
+    require:
+      - id.2
+    unless:
+      - 'test "$(getent shadow bob | cut -d: -f8)" = '''''
+  id.4:
+    cmd.run:
+      argv:
+        - usermod
+        - -L
+        - bob
+    require:
+      - id.3
+    unless:
+      - 'getent shadow bob | cut -d: -f2 | grep -q ''^!'''
+`},
 }
 
 // statesOf returns the states that a declaration becomes.

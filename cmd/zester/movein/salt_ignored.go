@@ -60,7 +60,7 @@ var changesNothing = map[string]string{
 		"pre_releases=False use_vt=False no_cache_dir=False no_index=False",
 	"pkg":      "install_recommends=True only_upgrade=False skip_verify=False",
 	"pkg.held": "replace=False",
-	"pkg.installed": "skip_suggestions=False allow_updates=False pkg_verify=False normalize=True " +
+	"pkg.installed": "skip_suggestions allow_updates=False pkg_verify=False normalize=True " +
 		"reinstall=False update_holds=False resolve_capabilities=False",
 	"pkg.latest":      "cache_valid_time",
 	"pkgrepo":         "humanname refresh refresh_db clean_file aptkey",
@@ -72,7 +72,8 @@ var changesNothing = map[string]string{
 	"ssh_known_hosts": "timeout",
 	"sysctl.present":  "ignore=False",
 	"user.absent":     "force=False",
-	"user.present": "allow_uid_change allow_gid_change empty_password=False hash_password=False unique=True " +
+	"user.present": "roomnumber= workphone= homephone= other= password_lock=False " +
+		"allow_uid_change allow_gid_change empty_password=False hash_password=False unique=True " +
 		"usergroup=True nologinit=False local=False",
 	"virtualenv.managed": "venv_bin cwd system_site_packages=False pip_upgrade=False clear=False distribute=False " +
 		"no_deps=False pre_releases=False use_vt=False pip_no_cache_dir=False",

@@ -85,7 +85,8 @@ func partName(name string, nth int) string { return fmt.Sprintf("%s.%d", name, n
 // mayBeSeveral are the functions of Salt whose declarations can become several states.
 var mayBeSeveral = strings.Fields("pkg.installed pkg.latest pkg.removed pkg.purged ini.options_present file.append " +
 	"file.prepend file.replace file.blockreplace user.present cron.absent file.symlink host.present host.absent " +
-	"file.keyvalue locale.present mount.swap pkgrepo.managed virtualenv.managed")
+	"file.keyvalue locale.present mount.swap mount.unmounted pkgrepo.managed virtualenv.managed " +
+	"git.latest")
 
 // partsOf returns of how many states a declaration becomes.
 func (n *naming) partsOf(h *Minion, at int) int {

@@ -40,6 +40,10 @@ func names(c *conversion) error {
 		c.take("version")
 		c.note("the package " + c.Name + " is installed in any version: Salt wants " + version)
 	}
+	if c.left["update_holds"] == true {
+		c.take("update_holds")
+		c.note("a held package that is to be changed makes the state fail: Salt changes it, as update_holds is true")
+	}
 	hold, hasHold := c.left["hold"].(bool)
 	if hasHold && c.Fun == "installed" {
 		c.take("hold")

@@ -224,7 +224,26 @@ func command(c *conversion) error {
 			c.note("stateful: Salt reads the last line of the output, and changed_if its first 8 KiB")
 		}
 	}
-	return cmp.Or(c.exitCodes(), c.createsAll())
+	return cmp.Or(c.exitCodes(), c.createsAll(), c.checkedAfter())
+}
+
+// checkedAfter reads the commands that decide whether the state failed, whatever its own command says.
+func (c *conversion) checkedAfter() error {
+	line, isText := c.args["command"].(string)
+	value, ok := c.take("check_cmd")
+	if !ok {
+		return nil
+	}
+	checks, ok := texts(value)
+	if !ok || len(checks) == 0 {
+		return refuse("argument check_cmd: a value of another form")
+	}
+	if !isText || c.args["changed_if"] != nil {
+		return refuse("argument check_cmd: a command without /bin/sh, or that says what it changed: " +
+			"write the check into it")
+	}
+	c.args["command"] = "(\n" + line + "\n)\n" + strings.Join(checks, " &&\n")
+	return nil
 }
 
 // exitCodes reads the exit codes that are no failure. Each is a change in Salt, as 0 is.
@@ -297,6 +316,9 @@ func clone(c *conversion) error {
 	if key := plain(c.left["identity"]); c.left["identity"] != nil && c.isUsualKey(key) {
 		c.take("identity")
 	}
+	if modules := c.takeBool("submodules", false); modules {
+		c.submodules()
+	}
 	resets := c.takeBool("force_reset", false)
 	if discards := c.takeBool("force_checkout", false); resets || discards {
 		c.args["force"] = true
@@ -306,6 +328,18 @@ func clone(c *conversion) error {
 			"force_reset is true")
 	}
 	return nil
+}
+
+// submodules has the submodules of a clone as its revision says.
+func (c *conversion) submodules() {
+	path, user := plain(c.left["target"]), number(c.left["user"], "root")
+	test := "cd " + shell.Quote(path) + " && test -z \"$(git submodule status --recursive | grep '^[-+U]')\""
+	c.then = []made{{
+		function: "cmd.run", args: map[string]any{
+			"argv": []string{"git", "submodule", "update", "--init", "--recursive"}, "cwd": path, "user": user,
+		},
+		fields: map[string]any{"unless": []string{"runuser -u " + shell.Word(user) + " -- sh -c " + shell.Quote(test)}},
+	}}
 }
 
 // isUsualKey reports whether ssh of the user of a clone tries a key in any case.

@@ -44,3 +44,34 @@ func localeUsed(c *conversion) error {
 	return c.runs("localectl status | grep -Eq "+shell.Quote("[[:space:]]"+regexp.QuoteMeta(lang)+"$"),
 		"localectl", "set-locale", lang)
 }
+
+// unmounted has nothing mounted at a path, and no line for it in /etc/fstab.
+func unmounted(c *conversion) error {
+	device := c.takeText("device")
+	which, of := `[^#\s]\S*`, ""
+	if device != "" {
+		which, of = regexp.QuoteMeta(device), "-S "+shell.Quote(device)+" "
+	}
+	if persists := c.takeBool("persist", false); persists {
+		c.then = []made{{function: "file.line", args: map[string]any{
+			"path": "/etc/fstab", "absent": true,
+			"match": `^[ \t]*` + which + `[ \t]+` + regexp.QuoteMeta(c.Name) + `[ \t]`,
+		}}}
+	}
+	c.unless = []string{"! findmnt -n " + of + "-M " + shell.Quote(c.Name) + " >/dev/null"}
+	return c.runs("", "umount", "--", c.Name)
+}
+
+// apache returns what switches a part of Apache on or off, as Debian does it. folder is where a link to the part is.
+func apache(program, folder, ending string) func(*conversion) error {
+	return func(c *conversion) error {
+		name := strings.TrimSuffix(c.Name, ending)
+		link := "/etc/apache2/" + folder + "/" + name + ending
+		if c.Fun == "enabled" {
+			c.args["creates"] = link
+			return c.runs("", "a2en"+program, "-q", name)
+		}
+		c.needs("test -L " + shell.Quote(link))
+		return c.runs("", "a2dis"+program, "-q", name)
+	}
+}

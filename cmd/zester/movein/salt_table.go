@@ -143,6 +143,13 @@ var rules = map[string]rule{
 	"kmod.present":           {function: "cmd.run", before: kernelModules},
 	"locale.present":         {function: "cmd.run", before: localeMade},
 	"locale.system":          {function: "cmd.run", before: localeUsed},
+	"apache_conf.disabled":   {function: "cmd.run", before: apache("conf", "conf-enabled", ".conf")},
+	"apache_conf.enabled":    {function: "cmd.run", before: apache("conf", "conf-enabled", ".conf")},
+	"apache_module.disabled": {function: "cmd.run", before: apache("mod", "mods-enabled", ".load")},
+	"apache_module.enabled":  {function: "cmd.run", before: apache("mod", "mods-enabled", ".load")},
+	"apache_site.disabled":   {function: "cmd.run", before: apache("site", "sites-enabled", ".conf")},
+	"apache_site.enabled":    {function: "cmd.run", before: apache("site", "sites-enabled", ".conf")},
+	"mount.unmounted":        {function: "cmd.run", before: unmounted},
 	"mount.swap":             {function: "cmd.run", before: swap},
 	"npm.installed": {function: "cmd.run", args: map[string]argument{
 		"user": {"user", asText}, "env": {"env", asEnv},
