@@ -6,6 +6,8 @@
 //
 //	go tool -modfile=.ci/tools.mod templ generate -path master/console/page
 //
+// A component that many pages use is not inlined: each call would have a copy of its code.
+//
 // Pictures are SVG that [Day.SVG], [Lane.SVG] and [Meter.SVG] write. Attributes place them, and classes of the style
 // sheet colour them. What a picture shows is in words too, in its desc or its label.
 //
