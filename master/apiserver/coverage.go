@@ -47,7 +47,7 @@ func (s *Server) Coverage(ctx context.Context, from grants.Caller, q api.Coverag
 	if q.Entry != "" && !grants.IsGlob(q.Entry) {
 		return nil, fmt.Errorf("%w: %.100q is no glob for entries, such as backup*", errInvalid, q.Entry)
 	}
-	query := coverage.Query{Since: q.Since, Entry: func(name string) bool {
+	query := coverage.Query{Since: q.Since, Key: "glob " + q.Entry, Entry: func(name string) bool {
 		matched, _ := path.Match(q.Entry, name)
 		return matched || q.Entry == ""
 	}}
@@ -107,6 +107,7 @@ func (s *Server) CoverageEntry(ctx context.Context, from grants.Caller,
 	query := coverage.Query{
 		Since: q.Since,
 		Entry: func(name string) bool { return name == q.Entry },
+		Key:   "name " + q.Entry,
 		By:    coverage.ByPeelAndEntry,
 	}
 	a, err := s.coverage(ctx, from, q.Target, query, q.Cursor)
@@ -188,14 +189,14 @@ func (s *Server) coverage(ctx context.Context, from grants.Caller, expr string, 
 		if rows[i].Peel != "" {
 			a.Silent += rows[i].Absent
 		}
-		if cmp.Compare(key(&rows[i]), after) <= 0 && after != "" {
+		if cmp.Compare(key(rows[i]), after) <= 0 && after != "" {
 			first = i + 1
 		}
 	}
 	rows = rows[first:]
 	if len(rows) > coverageInPage {
 		rows = rows[:coverageInPage]
-		a.Next = key(&rows[coverageInPage-1])
+		a.Next = key(rows[coverageInPage-1])
 	}
 	for _, r := range rows {
 		a.Rows = append(a.Rows, coverageRow(r))
@@ -203,7 +204,7 @@ func (s *Server) coverage(ctx context.Context, from grants.Caller, expr string, 
 	return a, nil
 }
 
-func coverageRow(r coverage.Row) api.CoverageRow {
+func coverageRow(r *coverage.Row) api.CoverageRow {
 	row := api.CoverageRow{
 		Entry:        r.Entry,
 		Peel:         r.Peel,

@@ -201,6 +201,7 @@ func (f *fleet) beat(tb testing.TB, nc *nats.Conn, n int) {
 var crowdPages = []sight{
 	{"/", "now", "verdict part strip peel-grid"},
 	{"/timeline", "timeline", "target lanes lane"},
+	{"/timeline?target=web-*", "timeline", "target lanes lane"},
 	{"/entries/entry-00", "entry", "strip coverage-row"},
 	{"/entries/entry-00/why?peel=web-00000.example.com", "why", "why-verdict why-answer"},
 	{"/peels", "peels", "peel total"},

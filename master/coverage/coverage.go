@@ -78,11 +78,13 @@ type Table struct {
 	zones     zones
 	causes    chan struct{} // of the causes that are computed now
 	clock     busClock
+	scans     scans
 
 	mu        sync.Mutex
 	peels     map[string]*peel // by wire ID
 	totals    map[string]*total
 	standings standings
+	changes   changes
 	documents documents
 	refused   uint64
 	// firstHour is the oldest hour that every report has that the table read at its start. Of earlier hours the history

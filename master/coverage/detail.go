@@ -11,7 +11,7 @@ import (
 
 // A Detail is what the table has of one peel.
 type Detail struct {
-	Rows     []Row             // its entries, by name
+	Rows     []*Row            // its entries, by name
 	Problems []verdict.Problem // with its entries, and with the peel as a whole
 	Reported time.Time         // when its newest report came; zero: none did
 	Offset   time.Duration     // that its clock was ahead then

@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/coverage/join"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
+	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 // An HourSum has the verdicts on the fires of one hour of UTC, of all entries and peels that were asked for.
@@ -47,8 +48,6 @@ func (t *Table) Hours(ctx context.Context, q Query) (list []HourSum, unread []ti
 
 // hourly returns the verdicts of the table by hour since first.
 func (t *Table) hourly(first int64, q Query) map[int64]verdict.Counts {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	sums := map[int64]verdict.Counts{}
 	add := func(name string, hour int64, counts verdict.Counts) {
 		if hour < first || q.Entry != nil && !q.Entry(name) {
@@ -58,23 +57,35 @@ func (t *Table) hourly(first int64, q Query) map[int64]verdict.Counts {
 		sum.Add(counts)
 		sums[hour] = sum
 	}
-	if q.Peels == nil {
-		for name, all := range t.totals {
-			for hour, counts := range all.hours {
-				add(name, hour, counts)
-			}
+	if q.Peels != nil {
+		for key, counts := range t.keptHours(q.Peels) {
+			add(key.entry, key.hour, counts)
 		}
 		return sums
 	}
-	for id := range q.Peels {
-		p := t.peels[id.Wire()]
-		if p == nil || p.id != id {
-			continue
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for name, all := range t.totals {
+		for hour, counts := range all.hours {
+			add(name, hour, counts)
 		}
+	}
+	return sums
+}
+
+// hoursBy returns the verdicts of the table on some peels.
+func (t *Table) hoursBy(peels map[target.PeelID]bool) map[hourKey]verdict.Counts {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	sums := map[hourKey]verdict.Counts{}
+	for _, p := range t.selectedLocked(peels) {
 		p.hoursOf(func(r *row, hours []join.Hour) {
 			for i := range hours {
 				if r.published {
-					add(r.name.Value(), hours[i].Hour, hours[i].Counts)
+					key := hourKey{r.name.Value(), hours[i].Hour}
+					sum := sums[key]
+					sum.Add(hours[i].Counts)
+					sums[key] = sum
 				}
 			}
 		})

@@ -8,9 +8,9 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/ledger"
 )
 
-// The verdicts of a peel are kept in a few bytes: for each entry a number of runs of hours with equal verdicts, and for
-// each run its first hour, its length, a mask of the [verdict.Counts.Numbers] that are not zero, and these. Two more
-// bits of the mask say that the number of pending fires follows, and the number of reasons with these. Numbers are
+// The verdicts of a peel are kept in a few bytes: for each entry the number of bytes, and for each run of hours with
+// equal verdicts its first hour, its length, a mask of the [verdict.Counts.Numbers] that are not zero, and these. Two
+// more bits of the mask say that the number of pending fires follows, and the number of reasons with these. Numbers are
 // varints. Most entries have the same verdicts in all hours in which they fire.
 
 const (
@@ -32,9 +32,8 @@ var reasons = []string{
 func pack(entries [][]join.Hour) []byte {
 	var data []byte
 	for _, hours := range entries {
-		runs, count := []byte(nil), 0
-		last := int64(0)
-		for i := 0; i < len(hours); count++ {
+		runs, last := []byte(nil), int64(0)
+		for i := 0; i < len(hours); {
 			length, step := runOf(hours[i:])
 			first := hours[i].Hour
 			runs = binary.AppendUvarint(runs, uint64(first-last))
@@ -46,7 +45,7 @@ func pack(entries [][]join.Hour) []byte {
 			last = first
 			i += length
 		}
-		data = binary.AppendUvarint(data, uint64(count))
+		data = binary.AppendUvarint(data, uint64(len(runs)))
 		data = append(data, runs...)
 	}
 	return append(make([]byte, 0, len(data)), data...)
@@ -111,7 +110,7 @@ func (u *unpacker) number() uint64 {
 // next appends the hours of the next entry to list.
 func (u *unpacker) next(list []join.Hour) []join.Hour {
 	last := int64(0)
-	for range u.number() {
+	for u := u.part(); len(u.data) > 0; {
 		first := last + int64(u.number())
 		length, step := u.number(), uint64(0)
 		if length > 1 {
@@ -127,15 +126,12 @@ func (u *unpacker) next(list []join.Hour) []join.Hour {
 	return list
 }
 
-// skip passes over the hours of the next entry.
-func (u *unpacker) skip() {
-	for range u.number() {
-		u.number()
-		if u.number() > 1 {
-			u.number()
-		}
-		u.verdicts()
-	}
+// part returns the bytes of the next entry and passes over them.
+func (u *unpacker) part() unpacker {
+	n := u.number()
+	part := unpacker{u.data[:n]}
+	u.data = u.data[n:]
+	return part
 }
 
 func (u *unpacker) verdicts() (h join.Hour) {

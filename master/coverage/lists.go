@@ -312,5 +312,6 @@ func (t *Table) away(p *peel, now time.Time) {
 		total.gain(verdicts[i], after)
 		verdicts[i] = after
 	}
+	t.touch(p, false)
 	p.judged, p.hours = now.Unix()-int64(join.Margin/time.Second), pack(verdicts)
 }

@@ -48,8 +48,9 @@ type peel struct {
 	noted map[string][]verdict.Ended // by entry, see [Options]
 
 	lastReport
-	judged int64 // up to when fires were judged of a peel that does not report, or that reports lists
-	lists  lists
+	judged  int64 // up to when fires were judged of a peel that does not report, or that reports lists
+	lists   lists
+	changed uint64 // its last change, of those that the table counts
 
 	memory uint32 // since when the peel's disk has refused its lists; 0: it has not
 	from   uint32 // since when the newest report has all fires, if it lacks some of the last 47 hours; 0: it has all

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
-	"slices"
+	"strings"
 	"time"
 
 	"github.com/seed-c01c3da5/zester/master/coverage/join"
@@ -25,6 +25,7 @@ var ErrBehind = errors.New("no verdicts are given")
 type Query struct {
 	Peels map[target.PeelID]bool // nil: all
 	Entry func(name string) bool // nil: all
+	Key   string                 // functions Entry with equal keys select equal entries; empty: others may
 	Since time.Time              // the whole hour of UTC counts
 	By    By
 }
@@ -84,14 +85,10 @@ func (t *Table) Cells(q Query) ([]Cell, error) {
 	return cells, nil
 }
 
-func sorted(rows map[rowKey]*Row) []Row {
-	list := slices.Grow([]Row(nil), len(rows))
-	for _, r := range sorting.Values(maps.Values(rows), func(a, b *Row) int {
-		return cmp.Or(cmp.Compare(a.Entry, b.Entry), cmp.Compare(a.Peel, b.Peel))
-	}) {
-		list = append(list, *r)
-	}
-	return list
+func sorted(rows map[rowKey]*Row) []*Row { return sorting.Values(maps.Values(rows), compareRows) }
+
+func compareRows(a, b *Row) int {
+	return cmp.Or(strings.Compare(a.Entry, b.Entry), strings.Compare(string(a.Peel), string(b.Peel)))
 }
 
 // A rowKey identifies a row.
@@ -111,9 +108,9 @@ func (b By) key(entry string, id target.PeelID) rowKey {
 }
 
 // Rows returns what a query selects, sorted by entry and peel, and the hours whose stored verdicts this master cannot
-// read: they are not in the rows, beyond what the table has of them. The error is [ErrBehind] if the table gives no
-// verdicts.
-func (t *Table) Rows(ctx context.Context, q Query) (list []Row, unread []time.Time, err error) {
+// read: they are not in the rows, beyond what the table has of them. Callers must not change the rows. The error is
+// [ErrBehind] if the table gives no verdicts.
+func (t *Table) Rows(ctx context.Context, q Query) (list []*Row, unread []time.Time, err error) {
 	if err := t.err(); err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", ErrBehind, err)
 	}
@@ -126,11 +123,12 @@ func (t *Table) Rows(ctx context.Context, q Query) (list []Row, unread []time.Ti
 	if join.HourOf(q.Since) < complete {
 		recent.Since = join.StartOf(complete)
 	}
+	if recent.Since == q.Since {
+		return t.kept(q), nil, nil
+	}
 	rows := t.present(recent)
-	if recent.Since != q.Since {
-		if unread, err = t.addPast(ctx, q, complete, rows); err != nil {
-			return nil, nil, err
-		}
+	if unread, err = t.addPast(ctx, q, complete, rows); err != nil {
+		return nil, nil, err
 	}
 	return sorted(rows), unread, nil
 }
@@ -154,12 +152,14 @@ func (t *Table) present(q Query) map[rowKey]*Row {
 	for _, p := range t.selectedLocked(q.Peels) {
 		verdicts, tooks := unpacker{p.hours}, unpacker{p.lists.took}
 		for i := range p.rows {
-			r, runs := &p.rows[i], tooks.took()
+			r := &p.rows[i]
 			name := r.name.Value()
 			if q.Entry != nil && !q.Entry(name) || q.By == ByEntry && !r.published {
-				verdicts.skip()
+				verdicts.part()
+				tooks.part()
 				continue
 			}
+			runs := tooks.took()
 			key := q.By.key(name, p.id)
 			sum := rows[key]
 			if sum == nil {

@@ -67,6 +67,7 @@ func (t *Table) summed(q Query) map[rowKey]*Row {
 // release forgets the rows of a peel that are not in now, and how it counts. It is called with each change of a peel,
 // while the hours of the peel are still those of its rows.
 func (t *Table) release(p *peel, now []row) {
+	t.touch(p, now == nil)
 	t.standings.drop(p)
 	if t.standings.lull.unsettled != nil { // else the next scan looks at all peels
 		t.standings.lull.unsettled[p] = struct{}{}

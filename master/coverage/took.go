@@ -28,17 +28,21 @@ func tookOf(e *ledger.EntryReport) (t took) {
 	return t
 }
 
-// packTook encodes the durations of the rows of a peel: of each a mask of the numbers that are not zero, these, and the
-// sum.
-func packTook(list []took) (data []byte) {
+// packTook encodes the durations of the rows of a peel: of each how many bytes follow, a mask of the numbers that are
+// not zero, these, and the sum. A row without runs has no bytes.
+func packTook(list []took) []byte {
+	var all, data []byte
 	for i := range list {
 		mask := uint64(0)
+		data = data[:0]
 		for bound, n := range list[i].runs {
 			if n > 0 {
 				mask |= 1 << bound
 			}
 		}
-		data = binary.AppendUvarint(data, mask)
+		if mask > 0 {
+			data = binary.AppendUvarint(data, mask)
+		}
 		for _, n := range list[i].runs {
 			if n > 0 {
 				data = binary.AppendUvarint(data, n)
@@ -47,8 +51,9 @@ func packTook(list []took) (data []byte) {
 		if mask > 0 {
 			data = binary.AppendUvarint(data, uint64(list[i].sum/time.Millisecond))
 		}
+		all = append(binary.AppendUvarint(all, uint64(len(data))), data...)
 	}
-	return append(make([]byte, 0, len(data)), data...)
+	return append(make([]byte, 0, len(all)), all...)
 }
 
 // unpackTook decodes the durations of n rows.
@@ -62,15 +67,18 @@ func unpackTook(data []byte, n int) []took {
 
 // took decodes the durations of the next row.
 func (u *unpacker) took() (t took) {
-	mask := u.number()
+	part := u.part()
+	if len(part.data) == 0 {
+		return t
+	}
+	mask := part.number()
 	for bound := range t.runs {
 		if mask&(1<<bound) > 0 {
-			t.runs[bound] = u.number()
+			t.runs[bound] = part.number()
 		}
 	}
-	if mask > 0 {
-		t.sum = time.Duration(u.number()) * time.Millisecond
-	}
+	t.sum = time.Duration(part.number()) * time.Millisecond
+
 	return t
 }
 
