@@ -28,6 +28,8 @@ var dailyLines = []line{
       line: Port 22
     require:
       - id
+    unless:
+      - grep -Fqx -e 'Port 22' -- '/f'
 `},
 	{"file.replace", "/f", `"pattern": "^(#|)Port .*", "repl": "Port 22", "prepend_if_not_found": true, "flags": ["IGNORECASE", "MULTILINE"], "ignore_if_missing": true`, `
   id:
@@ -46,6 +48,8 @@ var dailyLines = []line{
       - test -e '/f'
     require:
       - id
+    unless:
+      - grep -Fqx -e 'Port 22' -- '/f'
 `},
 	{"file.replace", "/f", `"pattern": "^Port|^Listen", "repl": "Port 22", "append_if_not_found": true`, `
   id.2:
@@ -55,6 +59,7 @@ var dailyLines = []line{
     onlyif:
       - test -e '/f'
     unless:
+      - grep -Fqx -e 'Port 22' -- '/f'
       - grep -Pq -e '^Port|^Listen' -- '/f'
   id:
     file.replace:
@@ -72,6 +77,7 @@ var dailyLines = []line{
     onlyif:
       - test -e '/f'
     unless:
+      - grep -Fqx -e 'opt=it'\''s' -- '/f'
       - grep -Piq -e '^(opt)=.*$' -- '/f'
   id:
     file.replace:

@@ -121,7 +121,9 @@ func replaced(c *conversion) error {
 // ifNotFound has a line added if the pattern is not in the file. isWhole says that file.replace leaves the line in the
 // place of each whole line that the pattern matches.
 func (c *conversion) ifNotFound(line map[string]any, pattern, flags string, isWhole bool) error {
-	add := made{function: "file.line", args: line}
+	file := " -- " + shell.Quote(c.Name)
+	isThere := "grep -Fqx -e " + shell.Quote(plain(line["line"])) + file // it may be there several times
+	add := made{function: "file.line", args: line, fields: map[string]any{"unless": []string{isThere}}}
 	switch {
 	case strings.Contains(plain(line["line"]), "\n"):
 		return refuse("argument append_if_not_found: a text of several lines: file.block with begin and end")
@@ -137,7 +139,7 @@ func (c *conversion) ifNotFound(line map[string]any, pattern, flags string, isWh
 	}
 	add.fields = map[string]any{
 		"onlyif": []string{"test -e " + shell.Quote(c.Name)},
-		"unless": []string{search + shell.Quote(pattern) + " -- " + shell.Quote(c.Name)},
+		"unless": []string{isThere, search + shell.Quote(pattern) + file},
 	}
 	c.first = append(c.first, add)
 	return nil
