@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -213,6 +214,36 @@ func TestThePageOfAPeelIsBounded(t *testing.T) {
 		t.Errorf("%d bytes", n)
 	}
 }
+
+// TestListsAreBounded counts the elements of the longest lists, each row of which says all that a row can say.
+func TestListsAreBounded(t *testing.T) {
+	job, peel := evilJob("x"), api.Peel{ID: "web-01", Online: true, State: status.Failed, Commit: "4e1f9c7a0", LastSeen: now}
+	job.Status, job.TargetCount = "failed", 3
+	peel.Worst = &api.PeelProblem{Class: verdict.Failed, Entry: "backup"}
+	entry := audit.Entry{User: "ada", BreakGlass: true, Action: "sync.pin", Result: audit.Failed, Reason: "no", Time: now}
+	attempt := status.Attempt{Commit: "4e1f9c7a0", Outcome: "failed", Reason: "no", Message: "x", Began: now}
+	host := status.States{Peel: "web-01", State: status.HostFailed, Test: true, Time: now, Commit: "4e1f9c7a0"}
+	frame := page.Frame{Crumbs: []page.Link{{Text: "a", Href: "/"}}, Banner: "b", Keys: true, Counts: map[string]page.Count{}}
+	for _, word := range []string{"now", "alerts", "jobs", "approvals", "commits"} {
+		frame.Counts[word] = page.Count{Text: "3", Kind: "bad"}
+	}
+	around := render(t, page.Layout(frame))
+	for name, c := range map[string]templ.Component{
+		"jobs":    page.Jobs(&view.Jobs{Jobs: slices.Repeat(one(job), view.Rows), Next: "x"}, true),
+		"peels":   page.Peels(&view.Peels{Rows: slices.Repeat(one(peel), view.Rows), Total: 10_000, Next: "x", Lacks: "x"}, true),
+		"audit":   page.Audit(&view.Audit{Page: audit.Page{Entries: slices.Repeat(one(entry), view.Rows)}}),
+		"commits": page.Commits(&view.Commits{Attempts: slices.Repeat(one(attempt), view.Rows)}, all),
+		"states":  page.States(&view.States{Counts: status.HostCounts{status.HostFailed: 9}, Peels: slices.Repeat(one(host), view.Rows), Next: "x"}),
+		"entry":   page.Entry(anEntry(view.Rows)),
+	} {
+		html := around + render(t, c)
+		if n := strings.Count(html, "<") - strings.Count(html, "</") - strings.Count(html, "<!--"); n > 1500 {
+			t.Errorf("%s has %d elements", name, n)
+		}
+	}
+}
+
+func one[T any](v T) []T { return []T{v} }
 
 // stateGroups has a text wherever a host can write.
 func stateGroups(text string) *status.StateGroups {
