@@ -50,6 +50,7 @@ var madeOf = map[string][]source{
 	"alerts":     {ofAlerts, ofProblems},
 	"audit":      {ofAuditLog},
 	"commits":    {ofCommits},
+	"behind":     {ofFleet, ofCommits},
 	"coverage":   {ofSchedules, ofProblems},
 	"day":        {ofSchedules, ofCommits},
 	"entries":    {ofSchedules, ofProblems},

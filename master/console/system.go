@@ -12,6 +12,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/console/view"
 	"github.com/seed-c01c3da5/zester/settings/shell"
 	"github.com/seed-c01c3da5/zester/settings/status"
+	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 // systemPages are the pages about commits, the masters, access and the reader.
@@ -134,6 +135,7 @@ func knownOf(v *visit, hash string) (what [][2]string) {
 
 func failedWith(v *visit, c *view.Commit) string {
 	c.AddProblems(v.r.Context(), v.ask)
+	c.AddBehind(v.r.Context(), v.ask, target.PeelID(v.query("cursor")))
 	if v.may("sync", "commit") {
 		c.AddChange(v.r.Context(), v.ask)
 	}

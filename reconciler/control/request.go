@@ -102,7 +102,7 @@ func (s *Service) peels(ctx context.Context, c *service.Call, q status.PeelsRequ
 	if len(q.Peels) > 0 {
 		return &status.SyncPeelsPage{Peels: s.Progress.Peels(of(within, q.Peels))}, nil
 	}
-	page := s.Progress.Page(within, q.Cursor, pageOfPeels)
+	page := s.Progress.Page(within, q, pageOfPeels)
 	return &page, nil
 }
 

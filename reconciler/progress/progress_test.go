@@ -85,7 +85,7 @@ func TestPeelsComeInPages(t *testing.T) {
 	ids = slices.Insert(ids, 11, "p10x")
 	var got []target.PeelID
 	for after := target.PeelID(""); ; after = got[len(got)-1] {
-		page := p.Page(everyPeel, after, 10)
+		page := p.Page(everyPeel, status.PeelsRequest{Cursor: after}, 10)
 		if len(page.Peels) > 10 {
 			t.Fatalf("%d in a page of 10", len(page.Peels))
 		}
@@ -99,11 +99,16 @@ func TestPeelsComeInPages(t *testing.T) {
 	if !slices.Equal(got, ids) {
 		t.Errorf("%v", got)
 	}
-	if page := p.Page(everyPeel, "p10w", 1); len(page.Peels) != 1 || page.Peels[0].Peel != "p10x" || page.Peels[0].State != status.Decommissioned || page.Next == "" {
+	if page := p.Page(everyPeel, status.PeelsRequest{Cursor: "p10w"}, 1); len(page.Peels) != 1 || page.Peels[0].Peel != "p10x" || page.Peels[0].State != status.Decommissioned || page.Next == "" {
 		t.Errorf("after an ID that is none: %+v", page)
 	}
-	if page := p.Page(everyPeel, "p24", 10); len(page.Peels) != 0 || page.Next != "" {
+	if page := p.Page(everyPeel, status.PeelsRequest{Cursor: "p24"}, 10); len(page.Peels) != 0 || page.Next != "" {
 		t.Errorf("after the last: %+v", page)
+	}
+	p.record(wire.Applied{Peel: "p03", Digest: "1"}, 1, time.Now())
+	page := p.Page(everyPeel, status.PeelsRequest{Cursor: "p02", Behind: true}, 8)
+	if len(page.Peels) != 8 || page.Peels[0].Peel != "p04" || page.Peels[7].Peel != "p11" || page.Next != "p11" {
+		t.Errorf("after p02, p03 has applied its settings, and p10x has left: %+v", page)
 	}
 	if c := p.Counts(); c.Peels != 25 {
 		t.Errorf("a decommissioned peel counts: %+v", c)

@@ -245,14 +245,17 @@ func (p *Progress) Pending() map[target.PeelID]settings.Digest {
 	return peels
 }
 
-// Page returns at most most peels of a set after an ID, in order. The ID need not be of a peel.
-func (p *Progress) Page(of access.Peels, after target.PeelID, most int) status.SyncPeelsPage {
+// Page returns at most most peels of a set that a request selects, in order. Its cursor need not be a peel.
+func (p *Progress) Page(of access.Peels, q status.PeelsRequest, most int) status.SyncPeelsPage {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	ids := slices.AppendSeq(slices.Clone(p.former), maps.Keys(p.wanted))
+	if q.Behind {
+		ids = slices.Collect(maps.Keys(p.lacking))
+	}
 	ids = slices.DeleteFunc(ids, func(id target.PeelID) bool { return !of.Has(id) })
 	slices.Sort(ids)
-	start, found := slices.BinarySearch(ids, after)
+	start, found := slices.BinarySearch(ids, q.Cursor)
 	if found {
 		start++
 	}

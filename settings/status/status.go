@@ -415,6 +415,8 @@ type PeelsRequest struct {
 	Cursor target.PeelID `json:"cursor,omitempty" query:"cursor" maxLength:"128" doc:"The next of the page before."`
 	// Peels are the peels to return, at most [MaxPeels], in place of all after the cursor.
 	Peels []target.PeelID `json:"peels,omitempty"`
+	// Behind selects the peels that have not applied the revision in force, of sync.peels without Peels.
+	Behind bool `json:"behind,omitempty"`
 }
 
 // MaxPeels bounds [PeelsRequest.Peels].

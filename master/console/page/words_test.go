@@ -176,6 +176,21 @@ func TestACommitSaysWhatIsWorstAndWhoHasIt(t *testing.T) {
 	lacks(t, says(render(t, page.CommitPage(v, all, "Q7"))), "with or without it", "have it,")
 }
 
+// TestACommitNamesThePeelsThatLackIt: and says that it does not know what fails.
+func TestACommitNamesThePeelsThatLackIt(t *testing.T) {
+	v := aRollout()
+	v.Rollout, v.InForce, v.Counts, v.Doubt = nil, true, &status.Counts{Peels: 400, Applied: 190, Offline: 10}, "too slow"
+	v.Behind.Value = &status.SyncPeelsPage{Next: "pos-0002", Peels: []status.Peel{
+		{Peel: "pos-0001", State: status.Offline, Commit: "8b02d6e11", Since: now.Add(-time.Hour)},
+		{Peel: "pos-0002", State: status.Failed, Errors: []string{"no such timezone"}},
+	}}
+	got := render(t, page.CommitPage(v, all, "Q7"))
+	has(t, says(got), "not known", "pos-0001 offline 8b02d6e1 1 h ago pos-0002 failed", "no such timezone 2 of 210 peels")
+	has(t, got, `href="/commits/4e1f9c7a0?cursor=pos-0002"`)
+	v.Behind = api.Extra[status.SyncPeelsPage]{Error: "the leader is away"}
+	has(t, says(render(t, page.CommitPage(v, all, "Q7"))), "How it went out", "the leader is away")
+}
+
 // TestAnEntryThatFailedTodayAndRunsAgainSaysBoth holds that no headline is better than the day below it.
 func TestAnEntryThatFailedTodayAndRunsAgainSaysBoth(t *testing.T) {
 	v := anEntry(0)

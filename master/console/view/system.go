@@ -11,6 +11,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/coverage/cause"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/status"
+	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 // Commits are the newest commits of the config repo, and what became of them.
@@ -40,8 +41,11 @@ type Commit struct {
 	Before settings.Commit `json:"before,omitempty"`
 	// Back is how a person went back from this revision or a newer one to an older one; nil: nobody did.
 	Back *Return `json:"back,omitempty"`
-	// Problems are those that it explains, the worst first. There are none if they cannot be read.
+	// Problems are those that it explains, the worst first. Doubt is why they are not known; empty: they are.
 	Problems []api.Problem `json:"problems,omitempty"`
+	Doubt    string        `json:"doubt,omitempty"`
+	// Behind are at most [Rows] peels that have not applied it, if it is in force and there are such peels.
+	Behind api.Extra[status.SyncPeelsPage] `json:"behind,omitzero"`
 	// Change is what it changed, and Runs are those of the entries that it changed, since the hour in which it came.
 	Change api.Extra[status.CommitChange] `json:"change"`
 	Runs   []api.CoverageRow              `json:"runs,omitempty"`
@@ -103,16 +107,27 @@ func (v *Commit) Failed() (n uint64) {
 	return n
 }
 
-// AddProblems adds what is wrong since the commit came. A page does without if that cannot be read.
+// AddProblems adds what is wrong since the commit came.
 func (v *Commit) AddProblems(ctx context.Context, by api.Asker) {
-	all := api.ProblemList.Extra(ctx, by, api.ProblemsRequest{}).Value
-	if all == nil {
+	all := api.ProblemList.Extra(ctx, by, api.ProblemsRequest{})
+	if v.Doubt = all.Error; all.Value == nil {
 		return
 	}
-	for _, p := range all.Problems {
+	for _, p := range all.Value.Problems {
 		if f := p.Finding; f != nil && f.Word != cause.None && f.Commit == v.Attempt.Commit {
 			v.Problems = append(v.Problems, p)
 		}
+	}
+}
+
+// AddBehind adds the peels after a cursor that have not applied the commit.
+func (v *Commit) AddBehind(ctx context.Context, by api.Asker, after target.PeelID) {
+	if v.Counts == nil || v.Counts.Applied == v.Counts.Peels {
+		return
+	}
+	v.Behind = api.SyncPeels.Extra(ctx, by, status.PeelsRequest{Cursor: after, Behind: true})
+	if page := v.Behind.Value; page != nil && len(page.Peels) > Rows {
+		page.Peels, page.Next = page.Peels[:Rows], page.Peels[Rows-1].Peel
 	}
 }
 
