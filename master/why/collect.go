@@ -59,7 +59,8 @@ type Collector struct {
 	Cause func(peel target.PeelID, entry string, kind verdict.Kind) (cause.Finding, time.Time, error)
 }
 
-// Collect reads what the sources say about a fire. text is the time of the question as in [Found].
+// Collect reads what the sources say about a fire. text is the time of the question as in [Found]. It reads in five
+// steps, each for at most 2.5 s; the peel itself is asked once, in one of them.
 func (c *Collector) Collect(ctx context.Context, peel target.PeelID, entry, text string) (*Found, error) {
 	f := &Found{Peel: peel, Entry: entry, Time: text, Now: time.Now()}
 	_, known := c.Fleet.Index().Get(peel)
@@ -104,9 +105,14 @@ func (c *Collector) each(ctx context.Context, f *Found, sources map[Source]func(
 	}
 	_ = g.Wait() // the errors are in errs
 	for source, err := range errs {
-		if *err != nil {
-			f.Unread = append(f.Unread, Unread{source, (*err).Error()})
+		if *err == nil {
+			continue
 		}
+		why := (*err).Error()
+		if errors.Is(*err, context.DeadlineExceeded) {
+			why = fmt.Sprintf("not read within %v: %s", readWait, why)
+		}
+		f.Unread = append(f.Unread, Unread{source, why})
 	}
 	sorting.Func(f.Unread, func(a, b Unread) int { return strings.Compare(string(a.Source), string(b.Source)) })
 }
