@@ -38,6 +38,7 @@ func TestBrowserFindsTheCause(t *testing.T) {
 	t.Run("a host changed by hand", func(t *testing.T) { byHand(t, c) })
 	t.Run("a site that is cut off", func(t *testing.T) { cutOff(t, c) })
 	t.Run("a bad commit in wave 2", func(t *testing.T) { badCommit(t, c) })
+	t.Run("a gate that waits", func(t *testing.T) { closedGate(t, c) })
 }
 
 // A walk counts the clicks and the time of somebody who looks for a cause.
@@ -219,6 +220,43 @@ func badCommit(t *testing.T, c chrome) {
 	w.says("[data-testid=act-pin]", "Send it out again…")
 	w.says("[data-testid=commit-verdict]", "ann went back to "+good[:8])
 	w.picture("night-after-the-way-back")
+}
+
+// closedGate looks at a rollout that waits for a person.
+func closedGate(t *testing.T, c chrome) {
+	settings := func(text string) []byte {
+		return []byte("schedule:\n  hello: {module: test.echo, args: {text: " + text + "}, interval: 1h}\n")
+	}
+	f := newFleetOf(t, fstest.MapFS{
+		"top.yaml":          {Data: []byte("base: {'*': [all]}\n")},
+		"zester.yaml":       {Data: []byte("waves: [{name: canary, peels: 'web-*', gate: manual}, {name: shops, peels: 100%}]\n")},
+		"settings/all.yaml": {Data: settings("hello")},
+	}, "web-01", "shop-01", "shop-02")
+	f.repo = f.work.Dir()
+	f.start(t)
+	f.inForce(t)
+	commit, err := f.work.Commit("Say hello louder", map[string][]byte{"settings/all.yaml": settings("HELLO")}, ada)
+	if err != nil {
+		t.Fatal(err)
+	}
+	order(t, f, api.SyncNow)
+	f.until(t, "a gate", func(ctx context.Context) bool {
+		s, err := api.SyncStatus.Ask(ctx, f.local, api.None{})
+		return err == nil && s.Rollout != nil && s.Rollout.State == "gate"
+	})
+	for _, l := range looks {
+		b := c.tab(t, f, l, nil)
+		b.login("ann", l)
+		b.picture("gate-now-" + l.String())
+		b.open("/commits/" + commit.String())
+		b.picture("gate-commit-" + l.String())
+		if n := eval[int](b, `document.querySelectorAll("[data-testid=gate][data-state=closed] [data-testid=act-gate]").length`); n != 1 {
+			t.Errorf("%s: %d gates can be opened", l, n)
+		}
+		b.open("/commits/" + commit.String() + "/gate")
+		b.picture("gate-open-" + l.String())
+		b.close()
+	}
 }
 
 var stranger = flag.String("console.stranger", "", "folder for links to three fleets in trouble, which run until the test is interrupted")

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/status"
 )
 
 const (
@@ -341,7 +343,7 @@ func (w *watch) problems(ctx context.Context) []byte {
 	return text
 }
 
-// sync returns the state of the reconciler, without the time of its last reading of the branch.
+// sync returns the state of the reconciler, without what each reading of the branch changes.
 func (w *watch) sync(ctx context.Context) []byte {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
@@ -350,6 +352,9 @@ func (w *watch) sync(ctx context.Context) []byte {
 		return []byte(err.Error())
 	}
 	s.Read = time.Time{}
+	s.Conditions = slices.DeleteFunc(s.Conditions, func(c status.Condition) bool {
+		return c.Type == status.Reconciling
+	})
 	text, _ := json.Marshal(s)
 	return text
 }

@@ -31,6 +31,9 @@ func (f *fleet) Ask(_ context.Context, _, _ string, _, answer any) error {
 		a.Now, a.Well = time.Now(), int(f.well.Load())
 	case *status.Sync:
 		a.Read = time.Now()
+		a.Conditions = []status.Condition{
+			{Type: status.Ready, Status: true}, {Type: status.Reconciling, LastTransitionTime: time.Now()},
+		}
 	}
 	return nil
 }
