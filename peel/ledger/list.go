@@ -296,6 +296,9 @@ func (l *List) Forget(peel Marks, now time.Time) (code []byte) {
 	if !was.IsZero() && len(peel) >= MaxMarks && peel[0].At.After(was) {
 		l.From = At(peel[0].At)
 	}
+	if l.From.After(now) { // by a clock that was set back since
+		l.From = At(now)
+	}
 	return l.forget(peel, was, first, now)
 }
 
@@ -315,7 +318,7 @@ func (l *List) forget(peel Marks, was, first, now time.Time) (code []byte) {
 	var dropped List
 	for i := range l.eras {
 		e := &l.eras[i]
-		limit := first.Add(-peel.Shift(e.number)).Unix()
+		limit := peel.reaches(e.number, first).Unix()
 		gone := e.number < oldest
 		old := func(at int64) bool { return gone || at < limit }
 		d := era{number: e.number}
@@ -327,7 +330,7 @@ func (l *List) forget(peel Marks, was, first, now time.Time) (code []byte) {
 	n := len(l.Marks)
 	l.Marks = slices.DeleteFunc(l.Marks, func(m Mark) bool { // the newest says how it is now
 		n--
-		return n > 0 && (m.Era < oldest || m.At.Add(peel.Shift(m.Era)).Before(first))
+		return n > 0 && (m.Era < oldest || m.At.Before(peel.reaches(m.Era, first)))
 	})
 	if l.PastFrom.IsZero() {
 		l.PastFrom = cmp.Or(was, l.From)

@@ -88,6 +88,37 @@ func TestWhichFiresAreForgotten(t *testing.T) {
 	}
 }
 
+// A host starts with a clock that is a day ahead, for example because it has no battery, and sets it right. Nobody told
+// the list of the first step: with the second alone all that ran before the start is a day older than it is.
+func TestAClockThatWasAheadAtAStartForgetsNothingEarlier(t *testing.T) {
+	const ahead = 24 * time.Hour
+	peel := Marks{}.Add(Mark{Kind: Starts, At: noon})
+	l := List{From: noon}
+	l.Mark(Mark{Kind: Begins, Era: 1, At: noon})
+	l.Mark(Mark{Kind: Begins, Era: 1, At: noon.Add(time.Minute)})
+	l.Put(Fire{Era: 1, Class: Timer, Nominal: noon.Add(time.Minute), Outcome: Ran})
+	peel = peel.Add(Mark{Kind: Starts, At: noon.Add(ahead + 3*time.Hour), Old: noon.Add(2 * time.Hour)})
+	peel = peel.Add(Mark{Kind: Clock, At: noon.Add(4 * time.Hour), Old: noon.Add(ahead + 4*time.Hour), Step: -ahead})
+	l.Put(Fire{Era: 2, Class: Timer, Nominal: noon.Add(ahead + 3*time.Hour), Outcome: Ran})
+	l.Forget(peel, noon.Add(Kept))
+	if l.Len() != 2 || len(l.Marks) != 2 {
+		t.Errorf("after two days it has %d fires and %v", l.Len(), l.Marks)
+	}
+	l.Forget(peel, noon.Add(Kept+time.Hour+time.Minute))
+	if l.Len() != 1 || len(l.Marks) != 1 {
+		t.Errorf("an hour later it has %d fires and %v", l.Len(), l.Marks)
+	}
+}
+
+// A clock that was a year ahead has made the list begin in the future.
+func TestAListBeginsNowAtTheLatest(t *testing.T) {
+	l := List{From: noon.Add(365 * 24 * time.Hour)}
+	l.Forget(nil, noon)
+	if !l.From.Equal(noon) {
+		t.Errorf("it is complete since %v", l.From)
+	}
+}
+
 func TestAListIsShortenedByHalf(t *testing.T) {
 	l := List{From: noon}
 	for hour := range 10 {

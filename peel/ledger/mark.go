@@ -1,6 +1,9 @@
 package ledger
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // A Kind says what a [Mark] marks.
 type Kind uint8
@@ -81,4 +84,18 @@ func (m Marks) Shift(era uint32) (d time.Duration) {
 		}
 	}
 	return d
+}
+
+// reaches returns what the clock of an era showed at a moment of the present clock. The marks do not tell by how much a
+// clock was set ahead while the host was down, but they do when it is set right: without the first step, the second
+// gives a time too late.
+func (m Marks) reaches(era uint32, moment time.Time) time.Time {
+	at := moment.Add(-m.Shift(era))
+	isUnknown := func(mark Mark) bool {
+		return mark.Era > era && mark.Kind == Starts && !mark.Known && !mark.At.Before(mark.Old)
+	}
+	if at.After(moment) && slices.ContainsFunc(m, isUnknown) {
+		return moment
+	}
+	return at
 }
