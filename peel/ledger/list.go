@@ -296,9 +296,6 @@ func (l *List) Forget(peel Marks, now time.Time) (code []byte) {
 	if !was.IsZero() && len(peel) >= MaxMarks && peel[0].At.After(was) {
 		l.From = At(peel[0].At)
 	}
-	if l.From.After(now) { // by a clock that was set back since
-		l.From = At(now)
-	}
 	return l.forget(peel, was, first, now)
 }
 
