@@ -188,7 +188,6 @@ func gateForm(v *visit) (*page.Form, error) {
 			{"commit", page.Short(string(r.Commit))},
 			{"this wave", fmt.Sprintf("%d of its %s have it, %d failed, %d offline",
 				r.Applied, page.Plural(r.Peels, "peel"), r.Failed, r.Offline)},
-			{"what is known", r.Reason},
 			{"then", afterGate(r)},
 			{"who sees it", "the audit log and the history of the commit, as " + v.session.User},
 		},

@@ -127,7 +127,7 @@ func aRollout() *view.Commit {
 	}
 	return &view.Commit{
 		Attempt: status.Attempt{Commit: "4e1f9c7a0", Message: "price_sync: stream the catalogue", Author: "Ada", Outcome: status.OutcomeProgressing, Began: now.Add(-2 * time.Hour)},
-		Rollout: &status.Rollout{Wave: 2, Waves: 3, Name: "quarter", State: "gate", Reason: "it waits"},
+		Rollout: &status.Rollout{Commit: "4e1f9c7a0", Wave: 2, Waves: 3, Name: "quarter", State: "gate", Reason: "it waits"},
 		Waves:   waves,
 		Change:  api.Extra[status.CommitChange]{Value: aChange("price_sync")},
 		Runs: []api.CoverageRow{

@@ -397,7 +397,7 @@ func isUnderWay(v *view.Commit, i int) bool { return v.Rollout != nil && v.Rollo
 
 // isGateOf reports whether the rollout waits at the gate after a wave.
 func isGateOf(v *view.Commit, w status.Wave) bool {
-	return v.Rollout != nil && v.Rollout.State == "gate" && v.Rollout.Name == w.Name
+	return v.Rollout != nil && v.Rollout.State == atGate && v.Rollout.Name == w.Name
 }
 
 // closedGate says what a gate that nobody has opened means for the peels behind it.
@@ -462,7 +462,7 @@ func waveTone(state string) Tone {
 		return Ok
 	case "failed":
 		return Fail
-	case "gate":
+	case atGate:
 		return Wait
 	case "not begun", "ended":
 		return Silent

@@ -163,7 +163,7 @@ func TestACommitSaysWhatIsWorstAndWhoHasIt(t *testing.T) {
 	v := aRollout()
 	v.Problems = []api.Problem{{Class: verdict.Failed, Entry: "price_sync", Peels: 38, Finding: &cause.Finding{Word: cause.Likely, Commit: "4e1f9c7a0"}}}
 	got := says(render(t, page.CommitPage(v, all, "Q7")))
-	has(t, got, "4e1f9c7a goes out: wave 2 of 3; price_sync fails on 38 peels", "1,503 of its 1,550 peels applied",
+	has(t, got, "4e1f9c7a waits at the gate after wave quarter, 2 of 3; price_sync fails on 38 peels", "1,503 of its 1,550 peels applied",
 		"1,550 of 6,200 peels to change", "9,262 of 9,300 ran, on 6,200 peels with the entry",
 		"since the hour in which it came, with or without it")
 
