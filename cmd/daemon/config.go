@@ -141,6 +141,11 @@ func readFile(path string, cfg Config) error {
 	if err != nil {
 		return err
 	}
+	if n := node.Get("listen"); n != nil && n.Kind == strictyaml.Int {
+		return strictyaml.Errors{{
+			Pos: n.Pos, Path: "listen", Msg: fmt.Sprintf("write HOST:PORT, such as 0.0.0.0:%v for all addresses", n.Value),
+		}}
+	}
 	if err := strictyaml.Decode(node, cfg); err != nil {
 		return err
 	}

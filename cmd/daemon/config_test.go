@@ -134,6 +134,8 @@ func TestBadValuesAreNamedWhereTheyStand(t *testing.T) {
 	}{
 		{name: "unknown key", file: "repo: a\npol: 5m\n", want: []string{"sample.yaml:2:1", "pol", `did you mean "poll"?`}},
 		{name: "wrong type", file: "replicas: many\n", want: []string{"sample.yaml:1:11", "replicas", "many"}},
+		{name: "a port alone", file: "listen: 34222\n", want: []string{"sample.yaml:1:9", "HOST:PORT, such as 0.0.0.0:34222"}},
+		{name: "no blank", file: "repo:/x\n", want: []string{"sample.yaml:1:1", "write a blank after the colon"}},
 		{name: "no unit", file: "repo: a\npoll: 30\n", want: []string{"sample.yaml:2:7", "poll", "30s"}},
 		{name: "level", file: "log_level: loud\n", want: []string{"sample.yaml:1:12", "log_level", "loud"}},
 		{name: "all at once", file: "pol: 1\nreplicas: x\n", want: []string{"sample.yaml:1:1", "sample.yaml:2:11"}},

@@ -320,7 +320,7 @@ func (c *Config) bus(o *master.Options) error {
 	}
 	host, port, err := net.SplitHostPort(c.Listen)
 	if err != nil {
-		return fmt.Errorf("cannot listen on %q: want HOST:PORT: %w", c.Listen, err)
+		return fmt.Errorf("cannot listen on %q: write HOST:PORT, such as 0.0.0.0:%[1]s: %w", c.Listen, err)
 	}
 	n, err := strconv.ParseUint(port, 10, 16)
 	if err != nil {

@@ -78,6 +78,7 @@ func (c *Config) sync(o *master.Options) error {
 		if len(c.Identities) > 0 {
 			return errors.New("cannot use identities without repo")
 		}
+		o.Log.Info("no settings are sent to the fleet: repo is not set in the configuration")
 		return nil
 	}
 	places, err := c.places()

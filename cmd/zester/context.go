@@ -147,6 +147,11 @@ zester context use. A name that exists is refused unless --force is given.`,
 			if err := writeConfig(c); err != nil {
 				return err
 			}
+			for _, file := range []string{c.Contexts[name].Creds, c.Contexts[name].CA} {
+				if _, err := os.Stat(file); file != "" && err != nil {
+					fmt.Fprintf(a.errOut, "warning: the context does not work yet: %v\n", err)
+				}
+			}
 			fmt.Fprintf(a.errOut, "context %s is %s\n", name, c.Contexts[name].URL)
 			return nil
 		},

@@ -309,6 +309,11 @@ func TestTheDoctorNamesTheKeysThatNeedARestart(t *testing.T) {
 		if len(d.Findings) != 1 || d.Findings[0].State != want.State || !strings.Contains(d.Findings[0].Detail, want.Detail) || d.Findings[0].Next != want.Next {
 			t.Errorf("%q: %+v, want %+v", text, d.Findings, want)
 		}
+		var warned strings.Builder
+		(&app{connect: connection{dataDir: dir}, errOut: &warned}).warnOfConfig()
+		if got := warned.String(); strings.Contains(got, want.Next) != (want.State != sound) {
+			t.Errorf("%q: sync wait warns %q", text, got)
+		}
 	}
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)

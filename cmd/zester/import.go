@@ -6,11 +6,14 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/seed-c01c3da5/zester/cmd/zester/movein"
+	"github.com/seed-c01c3da5/zester/settings/schedule/crontab"
 )
 
 const crontabManual = `crontab turns tables of cron into a settings file, which it prints. - is
@@ -59,6 +62,9 @@ func (a *app) importCrontabs(files []string, user string) error {
 			return err
 		}
 		tables[i] = movein.Table{Name: file, Text: text, User: cmp.Or(user, owner)}
+		if line, word := commandAsUser(tables[i]); word != "" && !namesUsers {
+			return usageError("%s:%d: %s is a command and no user: say with --user whose table this is", file, line, word)
+		}
 	}
 	imported, err := movein.Crontabs(tables, time.Now())
 	if err != nil {
@@ -77,6 +83,23 @@ func (a *app) importCrontabs(files []string, user string) error {
 	}
 	return nil
 }
+
+// commandAsUser returns the first line of a table that has a well-known command where a table of the system has the user.
+func commandAsUser(t movein.Table) (line int, word string) {
+	jobs, _, err := crontab.Parse(t.Text, t.User)
+	if err != nil || t.User != "" {
+		return 0, ""
+	}
+	for _, job := range jobs {
+		if slices.Contains(commonCommands, job.User) {
+			return job.Line, job.User
+		}
+	}
+	return 0, ""
+}
+
+var commonCommands = strings.Fields("[ bash cat cd cp curl echo env exec find flock mv nice perl php python python3 " +
+	"rm rsync sh sleep sudo systemctl tar test timeout wget")
 
 // ownerOf returns the user of a table in /var/spool/cron, empty for other files. Lines of a table of the system have a
 // column with the user: namesUsers is true.

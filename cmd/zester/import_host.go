@@ -23,15 +23,15 @@ import (
 
 const hostManual = `host turns the tables of cron that hosts have into the files of a config repo:
 /etc/crontab, the files of /etc/cron.d, and the tables of users. It changes
-nothing on the hosts. Several targets are joined with or.
+nothing on the hosts. Several targets are joined with or. You need permission
+to see secrets, which zester auth user add --secrets gives.
 
 Each line becomes an entry, or a row that says why it does not; their times are
 compared as import crontab does. Tables that the same hosts have are in one
 settings file, whose target is a fact that tells these hosts apart, or a list.
 If a peel did not answer or failed, each target is a list.
 
-Tables have secrets: the peels send them sealed to this command, and only to who
-has the permission to see secrets (zester auth user add --secrets). A line that
+Tables have secrets: the peels send them sealed to this command. A line that
 looks as if it had a secret becomes no entry, and is written nowhere.
 
 The exit code is 2 if a line became no entry or a peel failed, 3 if a peel did

@@ -336,7 +336,11 @@ func words(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {
 		case len(args) < len(names):
-			return usageError("%s needs the %s", cmd.CommandPath(), names[len(args)])
+			missing := names[len(args)]
+			if missing == "target" {
+				missing += ", such as web-01, or '*' for all peels"
+			}
+			return usageError("%s needs the %s", cmd.CommandPath(), missing)
 		case len(args) > len(names):
 			return usageError("%s does not take the argument %q", cmd.CommandPath(), args[len(names)])
 		}

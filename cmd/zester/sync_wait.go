@@ -63,6 +63,7 @@ Exit codes:
 				return err
 			}
 			defer client.Close()
+			defer a.warnOfConfig()
 			return a.use(client, func(client *api.Client) error {
 				return a.waitForSync(ctx, client, &waiting{line: line, began: time.Now()}, g)
 			})

@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"strings"
@@ -73,6 +74,10 @@ var explanations = []struct {
 	{nats.ErrNoResponders, "nobody answers", hintAway},
 	{nats.ErrTimeout, "no answer in time", hintAway},
 	{context.DeadlineExceeded, "no answer in time", hintAway},
+	{
+		io.EOF, "the server ended the connection without a word",
+		"the bus listens at another port than REST: is the address right?",
+	},
 }
 
 const (

@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -57,6 +58,7 @@ func TestErrorsOfTheBusAreInPlainWords(t *testing.T) {
 		{nats.ErrAuthRevoked, "", "the credential was revoked", "--again"},
 		{nats.ErrAccountAuthExpired, "", "the account of the credential has ended", "auth export"},
 		{nats.ErrNkeysNotSupported, "", "the server knows no credentials of zester", "auth export"},
+		{io.EOF, "", "the server ended the connection without a word", "is the address right"},
 		{nats.ErrNoInfoReceived, "", "what listens there is no NATS server", "is the address right"},
 		{nats.ErrMaxPayload, "", "the message is larger than the bus carries", "max_payload"},
 		{nats.ErrMaxConnectionsExceeded, "", "the bus has as many connections as it takes", "max_connections"},

@@ -63,6 +63,8 @@ func (n *Node) Mismatch(want string) string {
 		case "no", "off", "n", "false":
 			msg += "; write false"
 		}
+	case want == Map.String() && isString && noBlank.MatchString(s):
+		msg += writeBlank
 	case want == String.String() && (n.Kind == Int || n.Kind == Float || n.Kind == Bool):
 		msg += "; put it in quotes"
 	case want == String.String() && n.Kind == Map && len(n.Map) == 1 && n.Map[0].Value.Kind != Map &&

@@ -127,6 +127,7 @@ func TestDecodeRefusesWithPathPositionAndMend(t *testing.T) {
 		"inner: {size: 1}":                `f.yaml:1:9: inner.size: unknown key; the keys are batch`,
 		"inner: 3":                        `f.yaml:1:8: inner: must be a map, not a whole number (3)`,
 		"[a]":                             `f.yaml:1:1: must be a map, not a list`,
+		"a:1":                             `f.yaml:1:1: must be a map, not a string (a:1); write a blank after the colon`,
 		"zzz: 1\nname: 1":                 "f.yaml:1:1: zzz: unknown key; the nearest of 15 keys are on, any, raw\nf.yaml:2:7: name: must be a string, not a whole number (1); put it in quotes",
 		"name: ~\ninterval: 0\ninner: ~ ": ``,
 	} {

@@ -62,6 +62,11 @@ func conflictLine(data []byte) int {
 // colonValue matches a key with an unquoted value that contains another colon.
 var colonValue = regexp.MustCompile(`^\s*(?:- )?([\w.-]+):\s+([^'"\s\[{|>&*!][^\n]*: .*)$`)
 
+// noBlank matches a key and value with no blank between them.
+var noBlank = regexp.MustCompile(`^\s*[\w.-]+:[^\s:]`)
+
+const writeBlank = "; write a blank after the colon"
+
 // advice returns what to write instead, for messages of the library that do not say it.
 func advice(msg string, line []byte) string {
 	switch {
@@ -69,6 +74,16 @@ func advice(msg string, line []byte) string {
 		return "; indent with spaces, not tabs"
 	case strings.Contains(msg, "alphabetic or numeric character") && bytes.ContainsAny(line, "*&"):
 		return "; quote a value that begins with * or &"
+	case strings.HasPrefix(msg, "could not find expected ':'") && noBlank.Match(line):
+		return writeBlank
+	case strings.HasPrefix(msg, "could not find expected ':'"):
+		return "; a key needs a colon and a blank behind it, here or on the line above"
+	case strings.HasPrefix(msg, "did not find expected key") && bytes.ContainsAny(line, `"'{}[]`):
+		return "; check the indentation and the quotes"
+	case strings.HasPrefix(msg, "did not find expected key"):
+		return "; check the indentation, and the colon of the line above"
+	case strings.HasPrefix(msg, "did not find expected '-'"):
+		return "; check the indentation"
 	case strings.HasPrefix(msg, "unknown anchor"):
 		return "; quote a value that begins with *"
 	case strings.Contains(msg, "cannot start any token") && bytes.HasPrefix(bytes.TrimSpace(line), []byte("{%")):

@@ -119,7 +119,7 @@ func (r *reader) environment(env strictyaml.Pair) {
 
 func (r *reader) refs(list *strictyaml.Node, path string) []Ref {
 	if list.Kind != strictyaml.List {
-		r.fail(list.Pos, path, list.Mismatch("a list of references"))
+		r.fail(list.Pos, path, list.Mismatch("a list of references")+asItem(list))
 		return nil
 	}
 	refs := make([]Ref, 0, len(list.List))
@@ -138,8 +138,19 @@ func (r *reader) refs(list *strictyaml.Node, path string) []Ref {
 	return refs
 }
 
+// asItem says how to write a reference that stands alone.
+func asItem(n *strictyaml.Node) string {
+	if s, ok := n.Value.(string); ok && refName.MatchString(s) {
+		return "; write - " + s + " on a line below"
+	}
+	return ""
+}
+
 func refusal(name string) string {
 	msg := fmt.Sprintf("%.64q is not a reference; write the path under settings/ with dots: common.base", name)
+	if strings.Contains(name, " - ") { // YAML joins a line that is indented more
+		msg = fmt.Sprintf("%.64q is not a reference; write all - of the list in one column", name)
+	}
 	if trimmed := strings.TrimSuffix(strings.TrimPrefix(name, "settings/"), ".yaml"); trimmed != name ||
 		strings.Contains(name, "/") {
 		if dotted := strings.ReplaceAll(trimmed, "/", "."); len(dotted) <= 64 && refName.MatchString(dotted) {
