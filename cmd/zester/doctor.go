@@ -250,19 +250,6 @@ func (d *doctor) configFile(dataDir string) {
 	d.found(check, sound, "", "%s is in use", info.Config.Path)
 }
 
-// warnOfConfig prints what is wrong with the configuration of a master on this host.
-func (a *app) warnOfConfig() {
-	d := doctor{a: a}
-	if a.connect.url == "" {
-		d.configFile(a.connect.dataDir)
-	}
-	for _, f := range d.Findings {
-		if f.State != sound {
-			fmt.Fprintf(a.errOut, "warning: %s\nhint: %s\n", f.Detail, f.Next)
-		}
-	}
-}
-
 func (d *doctor) credential(creds []byte) {
 	user, ends, err := api.CredentialEnds(creds)
 	if err != nil {

@@ -63,7 +63,8 @@ func (a *app) importCrontabs(files []string, user string) error {
 		}
 		tables[i] = movein.Table{Name: file, Text: text, User: cmp.Or(user, owner)}
 		if line, word := commandAsUser(tables[i]); word != "" && !namesUsers {
-			return usageError("%s:%d: %s is a command and no user: say with --user whose table this is", file, line, word)
+			return usageError("%s:%d: %s is a command and no user: say with --user whose table this is",
+				file, line, word)
 		}
 	}
 	imported, err := movein.Crontabs(tables, time.Now())
@@ -84,7 +85,8 @@ func (a *app) importCrontabs(files []string, user string) error {
 	return nil
 }
 
-// commandAsUser returns the first line of a table that has a well-known command where a table of the system has the user.
+// commandAsUser returns the first line of a table that has a well-known command where a table of the system has the
+// user.
 func commandAsUser(t movein.Table) (line int, word string) {
 	jobs, _, err := crontab.Parse(t.Text, t.User)
 	if err != nil || t.User != "" {

@@ -225,6 +225,19 @@ func (a *app) showReached(s *status.Sync, failed error) error {
 	})
 }
 
+// warnOfConfig prints what is wrong with the configuration of a master on this host.
+func (a *app) warnOfConfig() {
+	d := doctor{a: a}
+	if a.connect.url == "" {
+		d.configFile(a.connect.dataDir)
+	}
+	for _, f := range d.Findings {
+		if f.State != sound {
+			fmt.Fprintf(a.errOut, "warning: %s\nhint: %s\n", f.Detail, f.Next)
+		}
+	}
+}
+
 // wants returns the counts of peels, and the least number if there are fewer.
 func (g goal) wants(c status.Counts) string {
 	line := countLine(c)
