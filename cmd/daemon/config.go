@@ -142,9 +142,8 @@ func readFile(path string, cfg Config) error {
 		return err
 	}
 	if n := node.Get("listen"); n != nil && n.Kind == strictyaml.Int {
-		return strictyaml.Errors{{
-			Pos: n.Pos, Path: "listen", Msg: fmt.Sprintf("write HOST:PORT, such as 0.0.0.0:%v for all addresses", n.Value),
-		}}
+		msg := fmt.Sprintf("write HOST:PORT, such as 0.0.0.0:%v for all addresses", n.Value)
+		return strictyaml.Errors{{Pos: n.Pos, Path: "listen", Msg: msg}}
 	}
 	if err := strictyaml.Decode(node, cfg); err != nil {
 		return err
