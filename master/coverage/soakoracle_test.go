@@ -113,6 +113,9 @@ func (h *soakHost) byOtherClocks(entry string, at func(time.Time) *bounds) {
 			at(truly.Add(-margin)).add(verdict.Counts{}, most)
 			at(truly.Add(margin)).add(verdict.Counts{}, most)
 		}
+		if needed := h.needed(r); needed != nil && (r.ahead != 0 || needed.ahead != 0) {
+			at(needed.nominal.Add(-needed.ahead)).add(verdict.Counts{}, most)
+		}
 		for _, m := range h.marks { // set while the run waited
 			if m.at.Before(r.started.Add(-delay-margin)) || m.at.After(r.started) {
 				continue
@@ -129,16 +132,25 @@ func (h *soakHost) byOtherClocks(entry string, at func(time.Time) *bounds) {
 
 // nominalOf returns the nominal time in whose hour a run counts: a run that follows another one has that of the other.
 func (h *soakHost) nominalOf(run *ranFire) time.Time {
+	if needed := h.needed(run); needed != nil && needed.ahead == run.ahead {
+		return needed.nominal
+	}
+	return run.nominal
+}
+
+// needed returns the run that a run follows: its end, by the clock of that moment, is the nominal time of the other. It
+// returns nil if it follows none.
+func (h *soakHost) needed(run *ranFire) *ranFire {
 	if run.trigger != wire.TriggerNeeds {
-		return run.nominal
+		return nil
 	}
 	needs, _ := kinds[run.entry].variants[0].fields["needs"].(map[string]any)
 	for _, r := range h.runsOf(needs["entry"].(string)) {
-		if r.ended.Sub(run.nominal).Abs() < time.Second {
-			return r.nominal
+		if r.ended.Add(run.ahead).Sub(run.nominal).Abs() < time.Second {
+			return r
 		}
 	}
-	return run.nominal
+	return nil
 }
 
 // runsOf returns the runs of an entry. The caller holds the lock.
