@@ -87,12 +87,17 @@ type Table struct {
 	changes   changes
 	documents documents
 	refused   uint64
+	problems  []verdict.Problem // of the last call of Problems while the table was not behind
+	writtenHours
+}
+
+// writtenHours is what the table knows of the hours that it writes to the history.
+type writtenHours struct {
 	// firstHour is the oldest hour that every report has that the table read at its start. Of earlier hours the history
 	// knows more. A report by a wrong clock has none.
 	firstHour  int64
 	historyErr error
-	unreadable map[int64]bool    // hours of the history that were to be written, and could not be read
-	problems   []verdict.Problem // of the last call of Problems while the table was not behind
+	unreadable map[int64]bool // hours that were to be written, and could not be read
 }
 
 // New checks the options. It starts nothing.
@@ -104,19 +109,19 @@ func New(o Options) (*Table, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	t := &Table{
-		o:          o,
-		refusals:   loglimit.New(o.Log),
-		seed:       maphash.MakeSeed(),
-		past:       OpenHistory(o.JetStream),
-		pastSums:   pastSums{hours: map[int64]pastSum{}},
-		zones:      zones{byName: map[string]*time.Location{}},
-		causes:     make(chan struct{}, maxCauses),
-		clock:      busClock{own: time.Now},
-		peels:      map[string]*peel{},
-		totals:     map[string]*total{},
-		standings:  *newStandings(),
-		unreadable: map[int64]bool{},
+		o:         o,
+		refusals:  loglimit.New(o.Log),
+		seed:      maphash.MakeSeed(),
+		past:      OpenHistory(o.JetStream),
+		pastSums:  pastSums{hours: map[int64]pastSum{}},
+		zones:     zones{byName: map[string]*time.Location{}},
+		causes:    make(chan struct{}, maxCauses),
+		clock:     busClock{own: time.Now},
+		peels:     map[string]*peel{},
+		totals:    map[string]*total{},
+		standings: *newStandings(),
 	}
+	t.unreadable = map[int64]bool{}
 	t.documents = newDocuments(&t.zones)
 	t.reports = bus.NewFollower(bus.FollowOptions{
 		JetStream: o.JetStream,

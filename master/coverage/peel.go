@@ -51,15 +51,14 @@ type peel struct {
 	judged  int64 // up to when fires were judged of a peel that does not report, or that reports lists
 	lists   lists
 	changed uint64 // its last change, of those that the table counts
-
-	memory uint32 // since when the peel's disk has refused its lists; 0: it has not
-	from   uint32 // since when the newest report has all fires, if it lacks some of the last 47 hours; 0: it has all
 }
 
 // lastReport is what the table knows of the newest report of a peel.
 type lastReport struct {
-	arrived int64 // 0: there is none
-	offset  int64 // of the peel's clock when it was made
+	arrived int64  // 0: there is none
+	offset  int64  // of the peel's clock when it was made
+	memory  uint32 // since when the peel's disk has refused its lists; 0: it has not
+	from    uint32 // since when it has all fires, if it lacks some of the last 47 hours; 0: it has all
 }
 
 func newPeel() *peel { return &peel{zone: unique.Make("")} }
