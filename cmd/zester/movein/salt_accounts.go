@@ -61,6 +61,9 @@ func (c *conversion) aging() error {
 			fields: map[string]any{"unless": []string{`test "$(` + shadow + of.field + `)" = ` + shell.Quote(want)}},
 		})
 	}
+	if c.left["password_lock"] == true && c.Declaration.args["password"] != nil {
+		return refuse("arguments password and password_lock together: write the hash with ! before it as password")
+	}
 	if c.left["password_lock"] == true {
 		c.take("password_lock")
 		c.then = append(c.then, made{

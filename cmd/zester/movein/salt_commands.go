@@ -197,7 +197,7 @@ func environment(c *conversion) error {
 		c.args["creates"] = c.Name + "/bin/python"
 		return c.runs("", cmp.Or(python, "python3"), "-m", "venv", c.Name)
 	}
-	if python != "" && path.Base(python) != "python3" {
+	if python != "" && python != "python3" && python != "/usr/bin/python3" {
 		c.note("argument python: " + python + " is left out: pip.installed makes the environment with python3")
 	}
 	slices.Sort(names)

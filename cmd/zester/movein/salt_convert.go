@@ -313,7 +313,7 @@ func (m *made) hide(hidden secrets) error {
 			continue
 		}
 		if !zstate.MaySecret(name) {
-			return refuse("a secret in the argument %s, which people see: give it in env or stdin", name)
+			return refuse("a secret in the argument %s, which people see: %s", name, unseen(m.function))
 		}
 		if m.secrets == nil {
 			m.secrets = map[string]any{}
@@ -321,12 +321,26 @@ func (m *made) hide(hidden secrets) error {
 		m.secrets[name] = m.args[name]
 		delete(m.args, name)
 	}
+	if m.secrets["vars"] != nil {
+		m.secrets["template"] = m.args["template"] // each file is checked alone
+	}
 	for _, value := range m.fields {
 		if hidden.in(value) {
 			return refuse("a secret in a command that decides whether it runs")
 		}
 	}
 	return nil
+}
+
+// unseen says how a state of a function has a secret.
+func unseen(function string) string {
+	switch {
+	case strings.HasPrefix(function, "file."):
+		return "put it into the content of a file.block, or into vars of a file.managed"
+	case strings.HasPrefix(function, "cmd."):
+		return "give it in env or stdin"
+	}
+	return "have a command read it from a file"
 }
 
 // alone returns the state with its secrets and without its requisites.

@@ -63,9 +63,9 @@ var changesNothing = map[string]string{
 	"pkg.installed": "skip_suggestions allow_updates=False pkg_verify=False normalize=True " +
 		"reinstall=False update_holds=False resolve_capabilities=False",
 	"pkg.latest":      "cache_valid_time",
-	"pkgrepo":         "humanname refresh refresh_db clean_file aptkey",
-	"pkgrepo.absent":  "keyserver key_url disabled",
-	"pkgrepo.managed": "enabled=True consolidate=False ppa_auth= allow_insecure_key=True",
+	"pkgrepo":         "humanname refresh refresh_db aptkey",
+	"pkgrepo.absent":  "keyserver key_url disabled clean_file",
+	"pkgrepo.managed": "enabled=True consolidate=False clean_file=False ppa_auth= allow_insecure_key=True",
 	"service":         "sig= restart=True no_block=False full_restart=False unmask_runtime=False systemd_scope=False",
 	"service.masked":  "runtime=False",
 	"ssh_auth":        "fingerprint_hash_type source_hash enc comment",

@@ -12,6 +12,9 @@ import (
 // tags are the tags of a template of Jinja. The first and the last group say that blanks around it go.
 var tags = regexp.MustCompile(`(?s)\{([{%#])([-+]?)(.*?)([-+]?)[}%#]\}`)
 
+// ends are the characters that end a tag, by the one that begins it.
+var ends = map[string]string{"{": "}", "%": "%", "#": "#"}
+
 var (
 	forTag    = regexp.MustCompile(`^for\s+(\w+)\s+in\s+(.+)$`)
 	ifTag     = regexp.MustCompile(`^if\s+(not\s+)?(.+)$`)
@@ -58,6 +61,9 @@ func (c *conversion) template(text string) (string, map[string]any, error) {
 		if m[0] < at {
 			continue
 		}
+		if opens, closes := text[m[2]:m[3]], text[m[1]-2]; !strings.HasPrefix(ends[opens], string(closes)) {
+			return "", nil, refuse("a template with %q that does not end: Salt refuses it too", "{"+opens)
+		}
 		before := text[at:m[0]]
 		if text[m[4]:m[5]] == "-" {
 			before = strings.TrimRight(before, " \t\r\n")
@@ -70,6 +76,9 @@ func (c *conversion) template(text string) (string, map[string]any, error) {
 		if text[m[8]:m[9]] == "-" {
 			at += len(text[at:]) - len(strings.TrimLeft(text[at:], " \t\r\n"))
 		}
+	}
+	if mayBeTemplate(text[at:]) {
+		return "", nil, refuse("a template with a tag that does not end: Salt refuses it too")
 	}
 	t.out.WriteString(text[at:])
 	if len(t.open) > 0 {

@@ -74,6 +74,8 @@ func TestArgumentsThatAreLeftOutHaveANote(t *testing.T) {
 		{`"state": "file", "fun": "append", "name": "/srv/a", "text": "` + strings.Repeat(`a\n`, 50) + `"`, lines},
 		{`"state": "virtualenv", "fun": "managed", "name": "/srv/a/v", "pip_pkgs": ["a"], "python": "/opt/bin/python3.9"`, "argument python: /opt/bin/python3.9 is left out: pip.installed makes the environment with python3"},
 		{`"state": "virtualenv", "fun": "managed", "name": "/srv/a/v", "pip_pkgs": ["a"], "python": "/usr/bin/python3"`, ""},
+		{`"state": "virtualenv", "fun": "managed", "name": "/srv/a/v", "pip_pkgs": ["a"], "python": "python3"`, ""},
+		{`"state": "virtualenv", "fun": "managed", "name": "/srv/a/v", "pip_pkgs": ["a"], "python": "/opt/py311/bin/python3"`, "argument python: /opt/py311/bin/python3 is left out: pip.installed makes the environment with python3"},
 		{`"state": "cmd", "fun": "run", "name": "a | b", "creates": "/a", "python_shell": true`, ""},
 		{`"state": "cmd", "fun": "run", "name": "a", "creates": "/a", "parallel": true`, "argument parallel is left out: the states of a host run one after another"},
 		{`"state": "cmd", "fun": "run", "name": "a", "creates": "/a", "parallel": false`, ""},
@@ -115,6 +117,7 @@ func TestWhatWouldDoSomethingElseIsRefused(t *testing.T) {
 		{`"state": "file", "fun": "blockreplace", "name": "/a/b", "content": "{{ a }}", "template": "jinja"`, "argument content: a template: give the text that Salt rendered"},
 		{`"state": "pkgrepo", "fun": "managed", "name": "deb http://e.org x main", "key_url": "http://e.org/key.asc"`, "argument key_url: a file that is not salt://: download it into files/ and give it as key"},
 		{`"state": "pkgrepo", "fun": "managed", "name": "deb http://e.org x main", "dist": "y"`, "argument dist: another suite than the line of the repository has"},
+		{`"state": "user", "fun": "present", "name": "bob", "password": "$6$a", "password_lock": true`, "arguments password and password_lock together: write the hash with ! before it as password"},
 		{`"state": "file", "fun": "keyvalue", "name": "/a", "key": "k", "value": "v", "search_only": true`, "argument search_only: true, which changes nothing"},
 		{`"state": "cron", "fun": "present", "name": "a", "hour": "random"`, "argument hour: random: an entry below schedule: with cmd.run, cron and splay"},
 		{`"state": "cmd", "fun": "run", "name": "a", "success_retcodes": [1], "stateful": true`, "argument success_retcodes: with stateful: give changed_if with exit or output"},
@@ -194,6 +197,50 @@ func TestWhatListensToWhatNeedsItIsNoCycle(t *testing.T) {
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("there is no %q in\n%s", want, text)
+		}
+	}
+}
+
+// What Salt does first is said where the repository becomes a line of a file, and where it becomes a file of its own.
+func TestTheOtherLinesOfARepositoryAreNamed(t *testing.T) {
+	t.Parallel()
+	for _, line := range []string{"deb http://e.org x main", "deb [signed-by=/k.gpg] http://e.org x main"} {
+		for value, want := range map[string]bool{"true": true, "false": false} {
+			h := low(t, `[{"__sls__": "s", "__id__": "r", "state": "pkgrepo", "fun": "managed", "name": "`+line+`", "file": "/etc/apt/sources.list.d/x.list", "clean_file": `+value+`}]`)
+			r, err := Salt(SaltInput{Hosts: []Minion{h}})
+			text := string(r.Files["settings/s.yaml"])
+			if err != nil || len(r.Refused) > 0 || strings.Contains(text, "Salt empties the file") != want {
+				t.Errorf("%s, clean_file %s: %v, %v\n%s", line, value, r.Refused, err, text)
+			}
+		}
+	}
+}
+
+func TestAPackageIsHeldWhereAPTIs(t *testing.T) {
+	t.Parallel()
+	for family, want := range map[string]int{"Debian": 0, "RedHat": 1} {
+		h := low(t, `[{"__sls__": "s", "__id__": "x", "state": "pkg", "fun": "installed", "name": "x", "hold": true}]`)
+		h.Grains = map[string]any{"os_family": family}
+		r, err := Salt(SaltInput{Hosts: []Minion{h}})
+		if err != nil || len(r.Refused) != want {
+			t.Errorf("%s: %v, %v", family, r.Refused, err)
+		}
+	}
+}
+
+// What to write instead depends on the function: a file has no environment.
+func TestWhereASecretMayBe(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]string{
+		`"state": "file", "fun": "append", "name": "/a", "text": "pw swordfish1"`: "file.block",
+		`"state": "cmd", "fun": "run", "name": "mysql swordfish1"`:                "env or stdin",
+		`"state": "cron", "fun": "present", "name": "mysql swordfish1"`:           "from a file",
+	} {
+		h := secretHost(t, `{"__id__": "a", `+args+`}`)
+		h.Pillar = map[string]any{"app": map[string]any{"password": "swordfish1"}}
+		r, err := Salt(SaltInput{Hosts: []Minion{h}})
+		if err != nil || len(r.Refused) != 1 || !strings.Contains(r.Refused[0].Reason, want) {
+			t.Errorf("%s: %v, %v", args, r.Refused, err)
 		}
 	}
 }

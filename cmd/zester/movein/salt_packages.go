@@ -127,6 +127,12 @@ func (c *conversion) inVersion(name string, version any) (isAny bool) {
 
 // holds has packages that are installed held in their version, or no longer held.
 func (c *conversion) holds(hold bool) {
+	if family, _ := c.host.Grains["os_family"].(string); family != "" && family != "Debian" {
+		if c.err == nil {
+			c.err = refuse("argument hold: apt-mark is not on this host")
+		}
+		return
+	}
 	all, ok := c.args["names"].([]string)
 	if !ok {
 		all = []string{plain(c.args["name"])}

@@ -22,6 +22,9 @@ func repository(c *conversion) error {
 	if isDisabled {
 		return refuse("argument disabled: a repository that the host does not use")
 	}
+	if c.takeBool("clean_file", false) {
+		c.note("Salt empties the file of the repository first: remove its other lines, or write it with file.managed")
+	}
 	if c.isOnlyLine(m) {
 		return c.asLine(m)
 	}

@@ -104,9 +104,15 @@ func (s secrets) cover(text string) string {
 	return text
 }
 
-// switched matches an option that is switched on or off. That is no secret, whatever the name of the option is.
-var switched = regexp.MustCompile(`(?i)[\w.-]*(?:passw|secret|token|auth|pass|cred)[\w.-]*["']?\s*[=:]\s*["']?` +
-	`(?:yes|no|true|false|on|off)["']?(?:[\s,;}]|$)`)
+// switches are values that are no secret: a switch, and the pattern that matches anything.
+const switches = `(?:yes|no|true|false|on|off|\.\*)`
+
+var isSwitch = regexp.MustCompile(`(?i)^` + switches + `$`)
+
+// switched matches an option that is switched on or off, and the right of sudo to ask for no password. That is no
+// secret, whatever the name of the option is.
+var switched = regexp.MustCompile(`(?i)[\w.-]*(?:passw|secret|token|auth|pass|cred)[\w.-]*["']?\s*[=:]\s*` +
+	`(?:"` + switches + `"|'` + switches + `'|` + switches + `)(?:[,;}\n]|\s*$)|\bNOPASSWD:\s*[^\s,;"']+`)
 
 // mask is like cover, and hides what looks like a secret in the text of a declaration.
 func (s secrets) mask(text string) string {
@@ -124,7 +130,7 @@ func (s secrets) mask(text string) string {
 func isShown(name string, value any) bool {
 	_, isBool := value.(bool)
 	text, _ := value.(string)
-	return isBool || strings.HasSuffix(name, "_pat") || switched.MatchString("auth="+text)
+	return isBool || name == "exclude_pat" || name == "include_pat" || isSwitch.MatchString(text)
 }
 
 // masked returns a value of a declaration with its keys and texts masked.

@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	zstate "github.com/seed-c01c3da5/zester/settings/state"
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
 // secretHost returns a host with declarations of one .sls file, and the pillar {"app": {"password": "swordfish1"}}.
@@ -145,6 +148,31 @@ func TestFilesWithSecretsAreNotCopied(t *testing.T) {
 	}
 }
 
+// Lint checks each settings file alone, and vars are an error without template.
+func TestASecretOfATemplateIsInVarsThatLintAccepts(t *testing.T) {
+	t.Parallel()
+	roots := fstest.MapFS{"t.sh": {Data: []byte("PW={{ pillar['app']['password'] }}\n")}}
+	h := secretHost(t, `
+		{"__id__": "/t", "name": "/t", "state": "file", "fun": "managed", "source": "salt://t.sh", "template": "jinja"}`)
+	h.Pillar = map[string]any{"app": map[string]any{"password": "swordfish1"}}
+	r, err := Salt(SaltInput{Hosts: []Minion{h}, Roots: []fs.FS{roots}})
+	if err != nil || len(r.Refused) > 0 {
+		t.Fatal(r.Refused, err)
+	}
+	wantNone(t, r, "swordfish1")
+	const file = "settings/secrets/s.yaml"
+	doc, err := strictyaml.Parse(file, r.Secrets[file])
+	if err == nil {
+		_, err = zstate.Parse(doc.Get(zstate.Key), zstate.Options{})
+	}
+	if err != nil && strings.Contains(err.Error(), "template") {
+		t.Errorf("%v in\n%s", err, r.Secrets[file])
+	}
+	if text := string(r.Files["settings/s.yaml"]); !strings.Contains(text, "template: true") {
+		t.Errorf("the state is no template:\n%s", text)
+	}
+}
+
 // A directory is copied as Salt serves it. A template that is in it too becomes a text in another folder.
 func TestATemplateIsNotWrittenIntoACopiedDirectory(t *testing.T) {
 	t.Parallel()
@@ -213,7 +241,7 @@ func TestAScheduleThatIsSwitchedOffStaysSo(t *testing.T) {
 // The comment of a declaration that is not converted has what a person must write again, but no secret.
 func TestWhatACommentHides(t *testing.T) {
 	t.Parallel()
-	h := secretHost(t, `{"__id__": "a", "name": "a", "state": "x", "fun": "y", "exclude_pat": "E@x", "hash_password": true, "sections": {"PasswordAuthentication": "no", "password": "yes-I-am"}, "text": ["PasswordAuthentication: no", "auth_token=on; password=offhand", "password: no"], "api_key": 12}`)
+	h := secretHost(t, `{"__id__": "a", "name": "a", "state": "x", "fun": "y", "exclude_pat": "E@x", "hash_password": true, "sections": {"PasswordAuthentication": "no", "password": "yes-I-am"}, "contents": "%ops ALL=(ALL) NOPASSWD: ALL", "pattern": "^pass=.*", "text": ["PasswordAuthentication: no", "auth_token=on; password=offhand", "password: no"], "api_key": 12, "github_pat": "ghp-abc", "db_password": "no more lies", "conf": ["password: \"on the sly\"", "password: 'off we go'"]}`)
 	r, err := Salt(SaltInput{Hosts: []Minion{h}})
 	if err != nil {
 		t.Fatal(err)
@@ -221,11 +249,12 @@ func TestWhatACommentHides(t *testing.T) {
 	text := string(r.Files["settings/s.yaml"])
 	for _, want := range []string{
 		`"exclude_pat":"E@x"`, `"hash_password":true`, `"PasswordAuthentication":"no"`, `"PasswordAuthentication: no"`, "auth_token=on; ",
+		`"%ops ALL=(ALL) NOPASSWD: ALL"`, `"^pass=.*"`,
 		"password=(hidden)", `"password":"(hidden)"`, `"api_key":"(hidden)"`,
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("there is no %s in\n%s", want, text)
 		}
 	}
-	wantNone(t, r, "offhand", "I-am")
+	wantNone(t, r, "offhand", "I-am", "ghp-abc", "more lies", "the sly", "we go")
 }

@@ -139,6 +139,7 @@ func TestTemplates(t *testing.T) {
 		"{{ user | upper }}", "{{ missing }}", "{% set x = 1 %}", "{% if port == 80 %}a{% endif %}", "{% if port %}a{% endif %}",
 		"{% for k, v in a.items() %}{% endfor %}", "{{ on }}", "{% if on %}", "{% endif %}", "{% for s in user %}{% endfor %}",
 		"{% for s in list %}{{ loop.index }}{% endfor %}", "{% if list %}a{% endif %}", "{% elif on %}",
+		"${#x[@]}\nz {{ user }}\n", "a ${#x}\n", "{{ user }} {{ user\n", "{% if on }}a{% endif %}",
 		"{% for s in list %}{% for r in list %}{% endfor %}{% endfor %}", "{% for s in list %}{% if s %}{% endif %}{% endfor %}",
 	} {
 		conv := &conversion{Declaration: h.Low[0], host: &h, left: maps.Clone(h.Low[0].args)}
