@@ -108,6 +108,13 @@ func TestAClockThatWasAheadAtAStartForgetsNothingEarlier(t *testing.T) {
 	if l.Len() != 1 || len(l.Marks) != 1 {
 		t.Errorf("an hour later it has %d fires and %v", l.Len(), l.Marks)
 	}
+
+	// A further start says nothing of the step before it: the fire of the clock that was ahead goes in its time.
+	at := noon.Add(Kept + 5*time.Hour)
+	l.Forget(peel.Add(Mark{Kind: Starts, At: at, Old: at.Add(-time.Minute)}), at)
+	if l.Len() != 0 {
+		t.Errorf("after another start it has %d fires", l.Len())
+	}
 }
 
 // While a clock is behind, a list that is complete since a later time stays so: by the right clock it has nothing earlier.

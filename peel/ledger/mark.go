@@ -87,15 +87,19 @@ func (m Marks) Shift(era uint32) (d time.Duration) {
 }
 
 // reaches returns what the clock of an era showed at a moment of the present clock. The marks do not tell by how much a
-// clock was set ahead while the host was down, but they do when it is set right: without the first step, the second
-// gives a time too late.
+// clock was set ahead while the host was down, but they do when it is set right later: those two steps are none.
 func (m Marks) reaches(era uint32, moment time.Time) time.Time {
-	at := moment.Add(-m.Shift(era))
-	isUnknown := func(mark Mark) bool {
-		return mark.Era > era && mark.Kind == Starts && !mark.Known && !mark.At.Before(mark.Old)
+	var d time.Duration
+	for _, mark := range slices.Backward(m) {
+		switch {
+		case mark.Era <= era:
+		case mark.Kind == Clock || mark.Known:
+			d += mark.Step
+		case mark.At.Before(mark.Old):
+			d += mark.At.Sub(mark.Old)
+		default:
+			d = max(d, 0)
+		}
 	}
-	if at.After(moment) && slices.ContainsFunc(m, isUnknown) {
-		return moment
-	}
-	return at
+	return moment.Add(-d)
 }
