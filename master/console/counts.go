@@ -58,6 +58,9 @@ func (c *Console) countsOf(v *visit) map[string]page.Count {
 	}
 	active := api.JobActive.Extra(ctx, v.ask, api.None{})
 	kept = keptCounts{page.Counts(now, active.Value), v.nav, time.Now().Add(countsTime)}
+	if active.Error != "" {
+		return kept.counts
+	}
 	c.counts.mu.Lock()
 	defer c.counts.mu.Unlock()
 	if c.counts.byAudience == nil || len(c.counts.byAudience) >= maxCounts {

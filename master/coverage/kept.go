@@ -89,6 +89,9 @@ func (t *Table) scan(key scanKey, q Query, look func(s *scan)) *scan {
 
 // add keeps a scan for a while, and those before it as far as there is room.
 func (s *scans) add(one *scan) {
+	if len(one.rows) > maxScanRows {
+		return
+	}
 	s.list = append(s.list, one)
 	rows := 0
 	for _, other := range s.list {
