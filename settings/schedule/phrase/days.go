@@ -306,6 +306,11 @@ func (p *parser) setDate(day, month, year int) error {
 		p.at--
 		return p.second("date with a year")
 	}
+	if m := &p.meaning; m.dates != 0 && m.months != 0 && m.dates != 1<<day && m.months != 1<<month {
+		p.at-- // each day would be in each month
+		p.order = append(p.order, 'd', 't')
+		return p.mark('d')
+	}
 	p.meaning.dates |= 1 << day
 	p.meaning.months |= 1 << month
 	if year != 0 {

@@ -167,9 +167,10 @@ func TestPhrases(t *testing.T) {
 
 func TestTheFirstWordNotUnderstoodIsNamed(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                                            `the phrase is empty; write it like "every monday at 9am"`,
-		"nada":                                        `column 1: "nada" is not understood; write it like "every monday at 9am"`,
-		"every tuseday at 9am":                        `column 7: "tuseday" is not understood; the nearest phrase is "every tuesday at 9am"`,
+		"":                     `the phrase is empty; write it like "every monday at 9am"`,
+		"nada":                 `column 1: "nada" is not understood; write it like "every monday at 9am"`,
+		"every tuseday at 9am": `column 7: "tuseday" is not understood; the nearest phrase is "every tuesday at 9am"`,
+		"on 25th december and 1st january at noon":    `column 26: other days and times begin at "january"; write two entries`,
 		"evry monday at 9am":                          `column 1: "evry" is not understood; the nearest phrase is "every monday at 9am"`,
 		"tomorow at 9am":                              `column 1: "tomorow" is not understood; the nearest phrase is "tomorrow at 9am"`,
 		"tomorow at nooon":                            `column 1: "tomorow" is not understood; the nearest phrase is "tomorrow at noon"`,
