@@ -74,7 +74,7 @@ func (c *conversion) aging() error {
 	return nil
 }
 
-// optionalGroups puts the user into those of the groups that exist on the host.
+// optionalGroups adds the user to each of the groups, if the host has it.
 func (c *conversion) optionalGroups(groups []string) {
 	for _, group := range groups {
 		c.then = append(c.then, made{

@@ -267,7 +267,8 @@ func (c *conversion) states(name string, fields map[string]any) []made {
 			nth++
 			states[i].name = partName(name, nth)
 		}
-		if i > 0 && (i <= at || i > at+len(c.more)) { // after those of other functions, and before them
+		// The states of one function that differ in their names alone need no order.
+		if i > 0 && (i <= at || i > at+len(c.more)) {
 			before, _ := states[i].fields["require"].([]string)
 			states[i].fields = maps.Clone(states[i].fields)
 			states[i].fields["require"] = union(before, []string{states[i-1].name})

@@ -90,7 +90,7 @@ func replaced(c *conversion) error {
 			return refuse("argument count: more than 1: write a pattern that matches these parts alone")
 		}
 	}
-	groups := 0 // of the pattern here before those of the pattern in Salt
+	groups := 0 // that come before the groups of Salt's pattern
 	c.args["pattern"] = flags + given[0]
 	if once {
 		groups = 1

@@ -109,8 +109,7 @@ const switches = `(?:yes|no|true|false|on|off|\.\*)`
 
 var isSwitch = regexp.MustCompile(`(?i)^` + switches + `$`)
 
-// switched matches an option that is switched on or off, and the right of sudo to ask for no password. That is no
-// secret, whatever the name of the option is.
+// switched matches an option that is on or off, such as PasswordAuthentication: no, and NOPASSWD of sudo.
 var switched = regexp.MustCompile(`(?i)[\w.-]*(?:passw|secret|token|auth|pass|cred)[\w.-]*["']?\s*[=:]\s*` +
 	`(?:"` + switches + `"|'` + switches + `'|` + switches + `)(?:[,;}\n]|\s*$)|\bNOPASSWD:\s*[^\s,;"']+`)
 
@@ -126,7 +125,7 @@ func (s secrets) mask(text string) string {
 	return shown.String() + private.Hide(text[at:])
 }
 
-// isShown reports whether a value of a name that looks secret is none: a boolean, or a pattern of names of files.
+// isShown reports whether a value is no secret although its name looks like one: a switch, or a pattern of file names.
 func isShown(name string, value any) bool {
 	_, isBool := value.(bool)
 	text, _ := value.(string)

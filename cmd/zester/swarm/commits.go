@@ -54,8 +54,8 @@ func (f *fleet) settle(ctx context.Context, message string, c content) error {
 	return f.converged(ctx)
 }
 
-// push commits those of the files that differ from the commit before. For each file that is committed go-git reads and
-// writes the list of all files.
+// push commits the files, but leaves out what has not changed: for each file of a commit, go-git reads and writes its
+// list of all files.
 func (f *fleet) push(message string, files map[string][]byte) (string, error) {
 	changes := maps.Clone(files)
 	maps.DeleteFunc(changes, func(name string, data []byte) bool {
