@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
+	"os"
 	"strconv"
 	"testing/fstest"
 	"time"
@@ -40,21 +41,30 @@ type fleet struct {
 	current appliedReports
 }
 
+// unused measures the memory of a master and its bus that no peel has used. It comes first, because what other parts
+// have freed would be part of it.
+func (r *run) unused(ctx context.Context) (err error) {
+	f := &fleet{r: r}
+	if err := f.start(ctx); err != nil {
+		return err
+	}
+	defer func() {
+		err = errors.Join(err, f.end(), os.RemoveAll(r.path("repo")), os.RemoveAll(r.path("master")))
+	}()
+	r.figure("memory of "+r.side()+" before any peel", "MiB", OwnMemory()/1024)
+	return nil
+}
+
 // product measures the fleet.
 func (r *run) product(ctx context.Context) (err error) {
 	r.say("the fleet: %d peels, %d processes", r.o.Peels, r.o.Procs)
 	f := &fleet{r: r, files: map[string][]byte{}}
-	left := OwnMemory() - r.ownMemory // by the bare buses
-	if f.work, err = f.repo(); err != nil {
-		return err
-	}
 	if err := f.start(ctx); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.end()) }()
 	defer func() { err = errors.Join(err, r.stopWorkers()) }()
 	before, began := OwnMemory(), time.Now()
-	r.figure("memory of "+r.side()+" before any peel", "MiB", (before-left)/1024)
 	o := worker.Orders{URL: f.info.URL, CA: f.info.CA, Keys: r.keys("master"), Dir: r.path("peels")}
 	if err := r.startWorkers(ctx, o); err != nil {
 		return err
@@ -94,8 +104,13 @@ func (f *fleet) repo() (*worktree.Work, error) {
 	return worktree.Init(f.r.path("repo"), tree, "The fleet as it is", author)
 }
 
-// start starts the master, which runs until end is called, and connects to it.
-func (f *fleet) start(ctx context.Context) error {
+// start makes the config repo and starts the master, which runs until end is called, and connects to it.
+func (f *fleet) start(ctx context.Context) (err error) {
+	if f.work == nil {
+		if f.work, err = f.repo(); err != nil {
+			return err
+		}
+	}
 	log := slog.New(f.r.o.Log)
 	rec, err := reconciler.New(reconciler.Options{
 		Repo: gitrepo.Options{URL: f.work.Dir(), Dir: f.r.path("master/repo"), Log: log}, Owner: "swarm", Log: log,

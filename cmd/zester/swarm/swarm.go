@@ -65,7 +65,6 @@ type run struct {
 	fleetAccounts floor // the bare bus, accounts as the fleet
 	oneAccount    floor // the bare bus, one account
 	workers       []*process
-	ownMemory     float64                 // KiB of this process before it measured anything
 	shown         time.Time               // when Progress was called last
 	fail          context.CancelCauseFunc // ends the run
 	refused       *worker.RefusalCounter
@@ -124,10 +123,12 @@ func (r *run) measure(ctx context.Context) error {
 
 // parts runs the bare buses and the fleet one after the other, each on a new bus.
 func (r *run) parts(ctx context.Context) error {
-	r.ownMemory = OwnMemory()
 	part := func(ctx context.Context, f func(context.Context) error) error { return f(ctx) }
 	if r.o.External != nil {
 		part, r.report.Bus = r.onExternal, r.o.External.URL
+	}
+	if err := part(ctx, r.unused); err != nil {
+		return fmt.Errorf("cannot measure a master without peels: %w", err)
 	}
 	if r.o.Soak == 0 && r.o.Outputs == 0 && r.o.Outage == 0 {
 		for _, role := range []grants.Role{grants.RolePeel, grants.RoleMaster} {
