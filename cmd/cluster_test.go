@@ -61,17 +61,18 @@ func TestClusterUnderFaults(t *testing.T) {
 		<-time.After(f.lasts)
 		heal()
 		c.awaitHealth()
-		answered, complete := l.gaps(from)
-		fmt.Fprintf(&table, "%-34s %7.1f %9.1f\n", f.name, answered.Seconds(), complete.Seconds())
-		if answered > maxWithout || complete > maxWithout+f.hides {
-			t.Errorf("%s: no command is answered for %v, and by all peels for %v", f.name, answered, complete)
+		answered, complete, canceled := l.gaps(from)
+		fmt.Fprintf(&table, "%-34s %7.1f %9.1f %6.1f\n", f.name, answered.Seconds(), complete.Seconds(), canceled.Seconds())
+		if answered > maxWithout || complete > maxWithout+f.hides || canceled > maxWithout {
+			t.Errorf("%s: no command is answered for %v, by all peels for %v, and no job is canceled for %v", f.name,
+				answered, complete, canceled)
 		}
 		c.checkCopies(f.name)
 		c.checkLeader(f.name)
 	}
 	l.stop()
 	t.Log("commands without success:\n" + strings.Join(l.troubles, "\n"))
-	t.Logf("seconds without success\n%-34s  answer all peels\n%s", "fault", table.String())
+	t.Logf("seconds without success\n%-34s  answer all peels cancel\n%s", "fault", table.String())
 	c.checkJobs(l)
 	c.checkAudit()
 	c.checkTicks()
@@ -301,6 +302,7 @@ type load struct {
 	mu       sync.Mutex
 	answered []time.Time         // each command that masters carried out
 	complete []time.Time         // each of them that all peels answered
+	canceled []time.Time         // each job that was canceled
 	answers  map[string][]string // by JID: the peels in the answer
 	troubles []string            // what commands say that do not succeed
 }
@@ -317,6 +319,11 @@ func (c *cluster) startLoad() *load {
 			l.running.Go(func() { c.send(l, "test.ping") })
 		}
 	})
+	l.running.Go(func() {
+		for ; !l.ended(); <-time.After(2 * time.Second) {
+			l.running.Go(func() { c.cancel(l) })
+		}
+	})
 	return l
 }
 
@@ -328,6 +335,22 @@ func (c *cluster) send(l *load, function string, args ...string) {
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		l.trouble("%s: %s took %v: %v %s", began.Format(time.TimeOnly), function, time.Since(began), err, bytes.TrimSpace(exit.Stderr))
 	}
+}
+
+// cancel runs a command that takes a minute, and cancels it.
+func (c *cluster) cancel(l *load) {
+	jid, err := c.z.run(c.inHub([]string{"p*", "cmd.run", "command=sleep 60", "--async"})...)
+	if err != nil {
+		return // send tells of it
+	}
+	began := time.Now()
+	if _, err := c.z.run(c.inHub([]string{"job", "cancel", strings.TrimSpace(jid)})...); err != nil {
+		l.trouble("%s: job cancel took %v: %v", began.Format(time.TimeOnly), time.Since(began), err)
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.canceled = append(l.canceled, time.Now())
 }
 
 func (l *load) trouble(format string, args ...any) {
@@ -380,11 +403,12 @@ func (l *load) add(out string) {
 	}
 }
 
-// gaps are the longest times since a moment without a command that was answered, and without one that all peels answered.
-func (l *load) gaps(from time.Time) (answered, complete time.Duration) {
+// gaps are the longest times since a moment without a command that was answered, without one that all peels answered, and
+// without a job that was canceled.
+func (l *load) gaps(from time.Time) (answered, complete, canceled time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return longest(l.answered, from), longest(l.complete, from)
+	return longest(l.answered, from), longest(l.complete, from), longest(l.canceled, from)
 }
 
 func longest(times []time.Time, from time.Time) (gap time.Duration) {
