@@ -14,12 +14,20 @@ import (
 	"github.com/seed-c01c3da5/zester/master/bucket"
 )
 
+// errBehind says that the leader of the stream of returns lacks some that the record of a job counts, as a new leader
+// may for a moment.
+var errBehind = errors.New("its leader does not have all of them yet")
+
 // askLeader adds to stored what the leader of the stream of returns has under keys of a job. On a cluster the other
 // reads may be served by a copy that lags behind the record of the job, and a return that is not seen would be called
-// missing.
+// missing. It is an error if the leader lags too, unless the stream was made after the record.
 func (s *Store) askLeader(ctx context.Context, j *Job, keys []string, stored map[string]bucket.Message) error {
 	info, err := retryTransient(ctx, func() (*jetstream.StreamInfo, error) {
-		return s.returns.Info(ctx, jetstream.WithSubjectFilter(returnSubject(j.JID, "*")))
+		info, err := s.returns.Info(ctx, jetstream.WithSubjectFilter(returnSubject(j.JID, "*")))
+		if err == nil && info.State.LastSeq < j.LastReturn && !info.Created.After(j.Written) {
+			return nil, errBehind
+		}
+		return info, err
 	})
 	if err != nil {
 		return fmt.Errorf("cannot ask the leader for the returns of job %s: %w", j.JID, err)

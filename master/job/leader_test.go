@@ -3,6 +3,8 @@ package job_test
 import (
 	"bytes"
 	"net"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,29 +17,42 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
-// A lagging bus answers direct reads of the returns as a copy without any of them would: from an empty stream.
-type lagging struct{ nats.InProcessConnProvider }
+// A lagging bus answers direct reads of the returns as a copy without any of them would: from an empty stream. So it does
+// for a number of requests to the leader.
+type lagging struct {
+	nats.InProcessConnProvider
+	leader *atomic.Int32
+}
 
 func (l lagging) InProcessConn() (net.Conn, error) {
 	c, err := l.InProcessConnProvider.InProcessConn()
-	return laggingConn{c}, err
+	return laggingConn{c, l.leader}, err
 }
 
-type laggingConn struct{ net.Conn }
+type laggingConn struct {
+	net.Conn
+	leader *atomic.Int32
+}
 
 func (c laggingConn) Write(p []byte) (int, error) {
-	_, err := c.Conn.Write(bytes.ReplaceAll(p, []byte("$JS.API.DIRECT.GET.KV_job-returns "), []byte("$JS.API.DIRECT.GET.KV_job-laggard ")))
+	sent := bytes.ReplaceAll(p, []byte("$JS.API.DIRECT.GET.KV_job-returns "), []byte("$JS.API.DIRECT.GET.KV_job-laggard "))
+	info := []byte("$JS.API.STREAM.INFO.KV_job-returns ")
+	if bytes.Contains(sent, info) && c.leader.Add(-1) >= 0 {
+		sent = bytes.ReplaceAll(sent, info, []byte("$JS.API.STREAM.INFO.KV_job-laggard "))
+	}
+	_, err := c.Conn.Write(sent)
 	return len(p), err
 }
 
-// The record of a job says that it is complete before every copy of the returns has them.
+// The record of a job says that it is complete before every copy of the returns, or a new leader of them, has them.
 func TestAReturnThatACopyDoesNotHaveYetIsNotMissing(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		js := b.JetStream(t)
 		if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "KV_job-laggard", AllowDirect: true}); err != nil {
 			t.Fatal(err)
 		}
-		late, err := jetstream.New(b.Conn(t, grants.RoleMaster, "m1", nats.InProcessServer(lagging{b})))
+		var leader atomic.Int32
+		late, err := jetstream.New(b.Conn(t, grants.RoleMaster, "m1", nats.InProcessServer(lagging{b, &leader})))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -57,12 +72,20 @@ func TestAReturnThatACopyDoesNotHaveYetIsNotMissing(t *testing.T) {
 		if err := s.Update(t.Context(), j); err != nil {
 			t.Fatal(err)
 		}
+		leader.Store(3)
 		got := rows(t, s, j.JID)
+		if leader.Load() >= 0 {
+			t.Error("the leader did not lag")
+		}
 		if got["web-01"].Late || got["web-02"].Late { // the record counts both
 			t.Errorf("late: %+v", got)
 		}
 		if got["web-01"].State != job.RowOK || got["web-01"].Return.Data != "pong" || got["web-02"].State != job.RowFailed || got["away"].State != job.RowMissing {
 			t.Errorf("%+v", got)
+		}
+		leader.Store(1 << 20)
+		if page, err := s.Rows(t.Context(), j.JID, ""); err == nil || !strings.Contains(err.Error(), "does not have all of them yet") {
+			t.Errorf("of a leader that goes on lagging: %+v, %v", page, err)
 		}
 	})
 }

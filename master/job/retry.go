@@ -18,12 +18,13 @@ const (
 )
 
 // retryTransient repeats a request while no server answers, as on a cluster until a stream that lost its leader has
-// another, and while another master writes to the same subject.
+// another, while that one lacks what the last one had, and while another master writes to the same subject.
 func retryTransient[T any](ctx context.Context, request func() (T, error)) (T, error) {
 	for began := time.Now(); ; {
 		got, err := request()
 		api, refused := errors.AsType[*jetstream.APIError](err)
-		transient := errors.Is(err, nats.ErrNoResponders) || refused && api.ErrorCode == writeInFlight
+		transient := errors.Is(err, nats.ErrNoResponders) || errors.Is(err, errBehind) ||
+			refused && api.ErrorCode == writeInFlight
 		if !transient || time.Since(began) > retryLimit {
 			return got, err
 		}
