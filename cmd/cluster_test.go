@@ -36,6 +36,7 @@ const (
 	faultTime    = 15 * time.Second // how long a process is frozen, or a link down
 	maxWithout   = 15 * time.Second // the longest time without a successful command, if a quorum is left
 	settleTime   = time.Minute      // until all is recorded
+	cancelEvery  = 4 * time.Second  // how often a job is canceled
 	clusterPeels = 4
 )
 
@@ -63,7 +64,7 @@ func TestClusterUnderFaults(t *testing.T) {
 		c.awaitHealth()
 		answered, complete, canceled := l.gaps(from)
 		fmt.Fprintf(&table, "%-34s %7.1f %9.1f %6.1f\n", f.name, answered.Seconds(), complete.Seconds(), canceled.Seconds())
-		if answered > maxWithout || complete > maxWithout+f.hides || canceled > maxWithout {
+		if answered > maxWithout || complete > maxWithout+f.hides || canceled > maxWithout+cancelEvery {
 			t.Errorf("%s: no command is answered for %v, by all peels for %v, and no job is canceled for %v", f.name,
 				answered, complete, canceled)
 		}
@@ -320,7 +321,7 @@ func (c *cluster) startLoad() *load {
 		}
 	})
 	l.running.Go(func() {
-		for ; !l.ended(); <-time.After(2 * time.Second) {
+		for ; !l.ended(); <-time.After(cancelEvery) {
 			l.running.Go(func() { c.cancel(l) })
 		}
 	})
@@ -337,9 +338,9 @@ func (c *cluster) send(l *load, function string, args ...string) {
 	}
 }
 
-// cancel runs a command that takes a minute, and cancels it.
+// cancel runs a command that takes 15 s, and cancels it.
 func (c *cluster) cancel(l *load) {
-	jid, err := c.z.run(c.inHub([]string{"p*", "cmd.run", "command=sleep 60", "--async"})...)
+	jid, err := c.z.run(c.inHub([]string{"p*", "cmd.run", "command=sleep 15", "--async"})...)
 	if err != nil {
 		return // send tells of it
 	}
