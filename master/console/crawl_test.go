@@ -126,6 +126,9 @@ func (c *crawler) note(text string) {
 // A commit, its author, the peels, an assistant and people write HTML into the texts that they choose. The test opens
 // each page of the fleet, and finds none of it as HTML.
 func TestNothingThatOthersWriteBecomesPartOfAPage(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it reads text")
+	}
 	f := theFleet(t)
 	writers := f.mark(t)
 	c := &crawler{browser: f.login(t, "ann"), seen: map[string]bool{}, writers: map[string]bool{}, ids: map[string]bool{}}

@@ -108,6 +108,9 @@ func fleetTable(tb testing.TB, nc *nats.Conn) *Table {
 
 // TestAHundredThousandEntriesTakeLessThan12MB fills a table with a fifth of them, and reports the bytes of an entry.
 func TestAHundredThousandEntriesTakeLessThan12MB(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it measures memory")
+	}
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		table := fleetTable(t, b.Conn(t, grants.RoleMaster, "m1"))
 		now := time.Now().Truncate(time.Hour).Add(59 * time.Minute)

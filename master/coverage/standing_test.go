@@ -21,6 +21,9 @@ import (
 // Settings and reports of peels come and go, runs fail, people pause entries, clocks are wrong, connections end and time
 // passes, thousands of times at random. After each change the sums are what an addition over all peels gives.
 func TestTheSumsOfWhatIsWrongAreThoseOfAllPeels(t *testing.T) {
+	if testing.Short() {
+		t.Skip("3,000 changes, one after the other")
+	}
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		table := fleetTable(t, b.Conn(t, grants.RoleMaster, "m1"))
 		table.o.Fleet.FollowsConnections()

@@ -406,6 +406,9 @@ func TestRunThatEndedBeforeAFireFreesItsSlotAlsoWhenTheSchedulerWasBusy(t *testi
 }
 
 func TestClockAt1970AtBootMakesNoStorm(t *testing.T) {
+	if testing.Short() {
+		t.Skip("thirty years in fake time")
+	}
 	synctest.Test(t, func(t *testing.T) {
 		var c tamper
 		c.set(-time.Since(time.Unix(0, 0)))

@@ -119,6 +119,9 @@ func simulated(seed uint64, from time.Time, set schedule.Set, r *rand.Rand) (*ac
 
 // A simulation does what real schedulers do, fire by fire, also where they are killed and where daylight saving begins.
 func TestASimulationDoesWhatSchedulersDo(t *testing.T) {
+	if testing.Short() {
+		t.Skip("days of schedulers, one after the other")
+	}
 	runs, missed := 0, uint64(0)
 	for seed := range 4 * *seeds {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {

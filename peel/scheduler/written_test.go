@@ -29,6 +29,9 @@ func usual() string {
 // A run writes what it has changed, and not all that is known of its entry. The third day is measured, as lists
 // forget then.
 func TestADayOfTwentyEntriesWritesLittle(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it measures what is written")
+	}
 	synctest.Test(t, func(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "state")
 		booted, id := time.Now(), "c4a5bd1e-7d5c-4a44-9c7e-8c0f4c1b3a52"
