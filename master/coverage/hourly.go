@@ -34,7 +34,10 @@ func (t *Table) Hours(ctx context.Context, q Query) (list []HourSum, unread []ti
 		q.Since = oldest
 	}
 	first, complete := join.HourOf(q.Since), t.complete(now)
-	sums := t.hourly(max(first, complete), q)
+	sums, err := t.hourly(ctx, max(first, complete), q)
+	if err != nil {
+		return nil, nil, err
+	}
 	if first < complete {
 		if unread, err = t.hourlyPast(ctx, q, complete, sums); err != nil {
 			return nil, nil, err
@@ -46,8 +49,8 @@ func (t *Table) Hours(ctx context.Context, q Query) (list []HourSum, unread []ti
 	return list, unread, nil
 }
 
-// hourly returns the verdicts of the table by hour since first.
-func (t *Table) hourly(first int64, q Query) map[int64]verdict.Counts {
+// hourly returns the verdicts of the table by hour since first. The error comes from ctx.
+func (t *Table) hourly(ctx context.Context, first int64, q Query) (map[int64]verdict.Counts, error) {
 	sums := map[int64]verdict.Counts{}
 	add := func(name string, hour int64, counts verdict.Counts) {
 		if hour < first || q.Entry != nil && !q.Entry(name) {
@@ -58,10 +61,11 @@ func (t *Table) hourly(first int64, q Query) map[int64]verdict.Counts {
 		sums[hour] = sum
 	}
 	if q.Peels != nil {
-		for key, counts := range t.keptHours(q.Peels) {
+		hours, err := t.keptHours(ctx, q.Peels)
+		for key, counts := range hours {
 			add(key.entry, key.hour, counts)
 		}
-		return sums
+		return sums, err
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -70,7 +74,7 @@ func (t *Table) hourly(first int64, q Query) map[int64]verdict.Counts {
 			add(name, hour, counts)
 		}
 	}
-	return sums
+	return sums, nil
 }
 
 // hoursBy returns the verdicts of the table on some peels.

@@ -4,7 +4,9 @@
 package coverage
 
 import (
+	"context"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -21,9 +23,6 @@ const (
 
 // A scan is what was found on some peels: rows, or hours. Nothing of it is changed, as it is read without a lock.
 type scan struct {
-	key   scanKey
-	peels map[target.PeelID]bool // nil: all
-	until time.Time
 	seen  uint64 // the changes of the table that are in it
 	rows  []*Row
 	hours map[hourKey]verdict.Counts
@@ -43,75 +42,114 @@ type scanKey struct {
 	isHours bool
 }
 
+// A place is where the scan of a key is kept.
+type place struct {
+	key   scanKey
+	peels map[target.PeelID]bool // nil: all
+	turn  chan struct{}          // has a value while somebody makes the scan; the others wait for their turn
+	scan  *scan                  // nil: there is none; read by whose turn it is
+	rows  int                    // of the scan; guarded by scans.mu
+}
+
 // scans are the scans that are kept.
 type scans struct {
-	mu   sync.Mutex // also for the time of a scan: one is made at a time
-	list []*scan    // the oldest first
+	mu     sync.Mutex // guards places; it is not held while peels are looked at
+	places []*place   // the oldest first
 }
 
-// kept returns what a query selects in the table, sorted by entry and peel. Callers must not change it.
-func (t *Table) kept(q Query) []*Row {
+// kept returns what a query selects in the table, sorted by entry and peel. Callers must not change it. The error comes
+// from ctx.
+func (t *Table) kept(ctx context.Context, q Query) ([]*Row, error) {
 	if q.Entry != nil && q.Key == "" || q.By == ByEntry && q.Peels == nil {
-		return sorted(t.present(q))
+		return sorted(t.present(q)), nil
 	}
 	key := scanKey{entries: q.Key, by: q.By, first: join.HourOf(q.Since)}
-	return t.scan(key, q, func(s *scan) { s.rows = sorted(t.present(q)) }).rows
-}
-
-// keptHours returns the verdicts of the table on some peels. Callers must not change them.
-func (t *Table) keptHours(peels map[target.PeelID]bool) map[hourKey]verdict.Counts {
-	return t.scan(scanKey{isHours: true}, Query{Peels: peels}, func(s *scan) { s.hours = t.hoursBy(peels) }).hours
-}
-
-// scan returns a scan that is kept and as new as the table, else one that look makes.
-func (t *Table) scan(key scanKey, q Query, look func(s *scan)) *scan {
-	t.scans.mu.Lock()
-	defer t.scans.mu.Unlock()
-	for i, s := range t.scans.list {
-		if s.key != key || (s.peels == nil) != (q.Peels == nil) || !maps.Equal(s.peels, q.Peels) {
-			continue
-		}
-		if s = t.refresh(s, q); s != nil {
-			t.scans.list[i] = s
-			return s
-		}
-		t.scans.list = append(t.scans.list[:i:i], t.scans.list[i+1:]...)
-		break
+	s, err := t.scan(ctx, key, q, func(s *scan) { s.rows = sorted(t.present(q)) })
+	if err != nil {
+		return nil, err
 	}
-
-	t.mu.Lock()
-	s := &scan{key: key, peels: q.Peels, seen: t.changes.n, until: time.Now().Add(keptTime)}
-	t.mu.Unlock()
-	look(s)
-	t.scans.add(s)
-	return s
+	return s.rows, nil
 }
 
-// add keeps a scan for a while, and those before it as far as there is room.
-func (s *scans) add(one *scan) {
-	if len(one.rows) > maxScanRows {
+// keptHours returns the verdicts of the table on some peels. Callers must not change them. The error comes from ctx.
+func (t *Table) keptHours(
+	ctx context.Context, peels map[target.PeelID]bool,
+) (map[hourKey]verdict.Counts, error) {
+	key := scanKey{isHours: true}
+	s, err := t.scan(ctx, key, Query{Peels: peels}, func(s *scan) { s.hours = t.hoursBy(peels) })
+	if err != nil {
+		return nil, err
+	}
+	return s.hours, nil
+}
+
+// scan returns a scan that is kept and as new as the table, else one that look makes. Those who ask for one scan at a
+// time make it once.
+func (t *Table) scan(ctx context.Context, key scanKey, q Query, look func(s *scan)) (*scan, error) {
+	at := t.scans.at(key, q.Peels)
+	select {
+	case at.turn <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	defer func() { <-at.turn }()
+	if at.scan != nil {
+		at.scan = t.refresh(at.scan, q)
+	}
+	if at.scan == nil {
+		t.mu.Lock()
+		s := &scan{seen: t.changes.n}
+		t.mu.Unlock()
+		look(s)
+		at.scan = s
+	}
+	t.scans.note(at, len(at.scan.rows))
+	return at.scan, nil
+}
+
+// at returns the place of a key. A new one stays for a while, as far as there is room.
+func (s *scans) at(key scanKey, peels map[target.PeelID]bool) *place {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.places {
+		if p.key == key && (p.peels == nil) == (peels == nil) && maps.Equal(p.peels, peels) {
+			return p
+		}
+	}
+	p := &place{key: key, peels: peels, turn: make(chan struct{}, 1)}
+	s.places = append(s.places, p)
+	if len(s.places) > maxScans {
+		s.places = slices.Delete(s.places, 0, 1)
+	}
+	time.AfterFunc(keptTime, func() { s.drop(p) })
+	return p
+}
+
+// drop forgets a place.
+func (s *scans) drop(one *place) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.places = slices.DeleteFunc(s.places, func(p *place) bool { return p == one })
+}
+
+// note counts the rows of a place. One that is too large is forgotten, else the oldest are as far as there is no room.
+func (s *scans) note(one *place, rows int) {
+	if rows > maxScanRows {
+		s.drop(one)
 		return
 	}
-	s.list = append(s.list, one)
-	rows := 0
-	for _, other := range s.list {
-		rows += len(other.rows)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	one.rows = rows
+	sum := 0
+	for _, p := range s.places {
+		sum += p.rows
 	}
-	for len(s.list) > maxScans || rows > maxScanRows {
-		rows -= len(s.list[0].rows)
-		s.drop()
+	for sum > maxScanRows {
+		sum -= s.places[0].rows
+		s.places = slices.Delete(s.places, 0, 1)
 	}
-	time.AfterFunc(keptTime, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		for len(s.list) > 0 && !time.Now().Before(s.list[0].until) {
-			s.drop()
-		}
-	})
 }
-
-// drop forgets the oldest scan, and lets its memory go.
-func (s *scans) drop() { s.list[0], s.list = nil, s.list[1:] }
 
 // changes count the changes of peels in a table.
 type changes struct {

@@ -124,7 +124,8 @@ func (t *Table) Rows(ctx context.Context, q Query) (list []*Row, unread []time.T
 		recent.Since = join.StartOf(complete)
 	}
 	if recent.Since == q.Since {
-		return t.kept(q), nil, nil
+		list, err = t.kept(ctx, q)
+		return list, nil, err
 	}
 	rows := t.present(recent)
 	if unread, err = t.addPast(ctx, q, complete, rows); err != nil {

@@ -71,8 +71,8 @@ func BenchmarkAhead(b *testing.B) {
 func BenchmarkHours(b *testing.B) {
 	table := largeTable(b)
 	for b.Loop() {
-		if hours := table.hourly(0, Query{}); len(hours) < 24 {
-			b.Fatal(len(hours))
+		if hours, err := table.hourly(b.Context(), 0, Query{}); err != nil || len(hours) < 24 {
+			b.Fatal(len(hours), err)
 		}
 	}
 }
