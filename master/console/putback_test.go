@@ -145,4 +145,9 @@ func TestAPeelThatNeverReported(t *testing.T) {
 	})
 	got.has(t, "web-09 does not run its newest settings", "newer settings wait", "not run yet", "never", "no entries", "not known yet",
 		"It has none.", "Nothing ran on it.")
+	f.until(t, "the peel among those that lack the commit", func(context.Context) bool {
+		got = ann.get("/commits/" + f.inForce(t))
+		return strings.Contains(got.body, "peels that have not applied it")
+	})
+	got.has(t, "How it went out", `data-testid="peel" data-id="web-09"`)
 }

@@ -135,7 +135,6 @@ func knownOf(v *visit, hash string) (what [][2]string) {
 
 func failedWith(v *visit, c *view.Commit) string {
 	c.AddProblems(v.r.Context(), v.ask)
-	c.AddBehind(v.r.Context(), v.ask, target.PeelID(v.query("cursor")))
 	if v.may("sync", "commit") {
 		c.AddChange(v.r.Context(), v.ask)
 	}
@@ -217,6 +216,7 @@ func showCommit(v *visit) (*shown, error) {
 		return nil, err
 	}
 	c.AddProblems(v.r.Context(), v.ask)
+	c.AddBehind(v.r.Context(), v.ask, target.PeelID(v.query("cursor")))
 	if v.may("sync", "commit") {
 		c.AddChange(v.r.Context(), v.ask)
 	}
