@@ -243,10 +243,7 @@ func ofHolds(s *status.Sync) (list []api.Waiting) {
 		})
 	}
 	if r := s.Rollout; r != nil && r.State == "gate" {
-		list = append(list, api.Waiting{
-			Kind: api.WaitingGate, ID: r.Name, Commit: r.Commit, Since: r.Started,
-			What: "The gate after wave " + r.Name, More: r.Reason,
-		})
+		list = append(list, gateOf(r))
 	}
 	if s.Frozen != nil {
 		list = append(list, api.Waiting{
@@ -259,4 +256,17 @@ func ofHolds(s *status.Sync) (list []api.Waiting) {
 		})
 	}
 	return list
+}
+
+// gateOf returns the gate that a rollout waits at, since its wave has passed.
+func gateOf(r *status.Rollout) api.Waiting {
+	w := api.Waiting{
+		Kind: api.WaitingGate, ID: r.Name, Commit: r.Commit, Since: r.Started, What: "The gate after wave " + r.Name,
+		More: fmt.Sprintf("%s runs on %d of the %d peels of the wave, %d failed", r.Commit.Short(), r.Applied, r.Peels,
+			r.Failed),
+	}
+	if i := r.Wave - 1; i >= 0 && i < len(r.Steps) && !r.Steps[i].Passed.IsZero() {
+		w.Since = r.Steps[i].Passed
+	}
+	return w
 }

@@ -233,7 +233,7 @@ func aPlanAndAGate(t *testing.T, f *fleet) {
 	}
 
 	holds("a gate", func(s *status.Sync) bool { return s.Rollout != nil && s.Rollout.State == "gate" })
-	ann.get("/").has(t, "The gate after wave canary", `href="/commits/`+sha+`/gate"`)
+	ann.get("/").has(t, "The gate after wave canary", sha[:8]+" runs on 1 of the 1 peels of the wave, 0 failed", `href="/commits/`+sha+`/gate"`)
 	form = ann.get("/commits/" + sha + "/gate")
 	form.has(t, "Open the gate after the wave canary?", "1 of its 1 peel have it, 0 failed",
 		"wave all begins, 2 of 2; 1 peel to change does not have it yet", "zester sync approve canary")
