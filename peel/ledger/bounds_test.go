@@ -44,6 +44,9 @@ func TestAClockThatIsBehindAtAStartWasSetBack(t *testing.T) {
 			t.Errorf("since era %d the clock was set by %v, want %v", era, got, want)
 		}
 	}
+	if got, want := m.reaches(1, noon), noon.Add(109*time.Minute); !got.Equal(want) {
+		t.Errorf("the first clock showed %v, want %v", got, want)
+	}
 }
 
 // Of a fire that was written twice, the last form counts.

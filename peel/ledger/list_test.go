@@ -117,6 +117,25 @@ func TestAClockThatWasAheadAtAStartForgetsNothingEarlier(t *testing.T) {
 	}
 }
 
+// The clock of a host is set, and shows 25 hours more after a boot: by how much it was set then, nobody told the list.
+func TestAClockThatWasSetBeforeABootForgetsNothingEarlier(t *testing.T) {
+	for back, early := range map[time.Duration]time.Duration{
+		24 * time.Hour: 0, 30 * time.Hour: 5 * time.Hour, -24 * time.Hour: -24 * time.Hour,
+	} {
+		peel := Marks{}.Add(Mark{Kind: Starts, At: noon}).
+			Add(Mark{Kind: Clock, At: noon.Add(time.Hour - back), Old: noon.Add(time.Hour), Step: -back}).
+			Add(Mark{Kind: Starts, At: noon.Add(3*time.Hour + 25*time.Hour - back), Old: noon.Add(3*time.Hour - back)})
+		l := List{From: noon}
+		l.Put(Fire{Era: 1, Class: Timer, Nominal: noon.Add(time.Minute), Outcome: Ran})
+		if l.Forget(peel, noon.Add(Kept-early)); l.Len() != 1 {
+			t.Errorf("set back by %v: it has forgotten a fire %v too early", back, early)
+		}
+		if l.Forget(peel, noon.Add(Kept-early+time.Hour)); l.Len() != 0 {
+			t.Errorf("set back by %v: it has a fire an hour too long", back)
+		}
+	}
+}
+
 // While a clock is behind, a list that is complete since a later time stays so: by the right clock it has nothing earlier.
 func TestAListThatBeginsLaterThanNowStaysSo(t *testing.T) {
 	l := List{From: noon}

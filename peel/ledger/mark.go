@@ -1,9 +1,6 @@
 package ledger
 
-import (
-	"slices"
-	"time"
-)
+import "time"
 
 // A Kind says what a [Mark] marks.
 type Kind uint8
@@ -86,19 +83,14 @@ func (m Marks) Shift(era uint32) (d time.Duration) {
 	return d
 }
 
-// reaches returns what the clock of an era showed at a moment of the present clock. The marks do not tell by how much a
-// clock was set ahead while the host was down, but they do when it is set right later: those two steps are none.
+// reaches returns what the clock of an era showed at a moment of the present clock. By how much a clock was set ahead
+// while the host was down, and booted, the marks do not tell: as much as it was set back besides, if it showed so much
+// more.
 func (m Marks) reaches(era uint32, moment time.Time) time.Time {
-	var d time.Duration
-	for _, mark := range slices.Backward(m) {
-		switch {
-		case mark.Era <= era:
-		case mark.Kind == Clock || mark.Known:
-			d += mark.Step
-		case mark.At.Before(mark.Old):
-			d += mark.At.Sub(mark.Old)
-		default:
-			d = max(d, 0)
+	d := m.Shift(era)
+	for _, mark := range m {
+		if d < 0 && mark.Era > era && mark.Kind == Starts && !mark.Known {
+			d = min(d+max(mark.At.Sub(mark.Old), 0), 0)
 		}
 	}
 	return moment.Add(-d)
