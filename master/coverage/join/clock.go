@@ -40,15 +40,23 @@ type era struct {
 	old     int64 // the last moment of the era before that is known, by the clock of that era; 0: none is
 	error   int64 // by how many seconds the clock was ahead
 	isWrong bool
+	// step is by how many seconds the clock was set when the era began, if isKnown says that this is known.
+	step    int64
+	isKnown bool
 	isSet   bool // the clock was set when the era began
 	// isMeasured: the error was measured in the era, or in an earlier one and the steps of the clock since are known.
 	isMeasured bool
 	// isGuessed: the host has booted since, and no report arrived. Nobody knows the error.
 	isGuessed bool
+	// most is the largest possible error: the era did not begin before the last record of one whose error was measured.
+	most int64
 }
 
 // beginning is the era before the first mark.
 const beginning = -1 << 40
+
+// unlimited is more than any error.
+const unlimited = 1 << 40
 
 // clocks are the eras of a peel, the oldest first.
 type clocks []era
@@ -56,64 +64,90 @@ type clocks []era
 // clocksOf returns the eras of a report that arrived at a time. measured are the errors of earlier eras that are known.
 // The steps of the clock give the errors of the eras before and after one that is known. If the host has booted since,
 // and no such era is known, then the clock is taken for right, unless it showed a time that had not come when the next
-// era began, or one that had passed before the last record of the era before.
+// era began, or one that had passed before the last record of the era before. Then the clock is taken to have gone on
+// while the host was down; if it went back, by no more than it must.
 func clocksOf(marks ledger.Marks, made, arrived time.Time, measured []Measured) clocks {
-	list := clocks{{first: beginning}}
+	list := clocks{{first: beginning, most: unlimited}}
 	for i := range marks {
-		m := &marks[i]
-		e := era{number: m.Era, process: m.Kind == ledger.Starts, first: m.At.Unix()}
-		if !m.Old.IsZero() {
-			e.old = m.Old.Unix()
-		}
-		e.isSet = m.Kind == ledger.Clock || m.Known && m.Step.Abs() >= time.Second
+		e := eraOf(&marks[i])
 		e.error, e.isMeasured = errorIn(&e, measured)
-		step, isKnown := stepOf(m)
-		if before := &list[i]; !e.isMeasured && before.isMeasured && isKnown {
-			e.error, e.isMeasured = before.error+step, true
+		before := &list[i]
+		if !e.isMeasured && before.isMeasured && e.isKnown {
+			e.error, e.isMeasured = before.error+e.step, true
+		}
+		switch {
+		case e.isMeasured:
+			e.most = e.error
+		case e.isKnown:
+			e.most = before.most + e.step
+		case e.old != 0:
+			e.most = before.most + e.first - e.old + tolerance
+		default:
+			e.most = unlimited
 		}
 		list = append(list, e)
 	}
 
 	list[len(list)-1].error = Measure(marks, made, arrived).Error
-	for i := len(list) - 1; i > 0; i-- {
-		e, before := &list[i], &list[i-1]
-		step, isKnown := stepOf(&marks[i-1])
-		switch ahead := e.old - (e.first - e.error); {
-		case before.isMeasured:
-		case isKnown:
-			before.error, before.isGuessed = e.error-step, e.isGuessed
-		case e.old != 0 && ahead > tolerance:
-			before.error, before.isGuessed = ahead, true
-		default:
-			before.isGuessed = true
-		}
-	}
-	list.guessForward(marks)
+	list.guessBack()
+	list.guessForward()
 	for i := range list {
 		list[i].isWrong = Measured{Error: list[i].error}.IsWrong()
 	}
 	return list
 }
 
+// eraOf returns the era that a mark begins.
+func eraOf(m *ledger.Mark) era {
+	e := era{
+		number: m.Era, process: m.Kind == ledger.Starts, first: m.At.Unix(),
+		step: int64(m.Step.Round(time.Second) / time.Second), isKnown: m.Kind == ledger.Clock || m.Known,
+		isSet: m.Kind == ledger.Clock || m.Known && m.Step.Abs() >= time.Second,
+	}
+	if !m.Old.IsZero() {
+		e.old = m.Old.Unix()
+	}
+	return e
+}
+
+// guessBack sets the errors that are not measured from those of later eras: the next one begins after the last record.
+func (c clocks) guessBack() {
+	for i := len(c) - 1; i > 0; i-- {
+		e, before := &c[i], &c[i-1]
+		ahead := e.old - (e.first - e.error)
+		switch isAhead := e.old != 0 && ahead > tolerance; {
+		case before.isMeasured:
+		case e.isKnown:
+			before.error, before.isGuessed = e.error-e.step, e.isGuessed
+		case isAhead && e.goesOn():
+			before.error, before.isGuessed = e.error, true
+		case isAhead:
+			before.error, before.isGuessed = ahead, true
+		default:
+			before.isGuessed = true
+		}
+	}
+}
+
 // guessForward corrects errors that are guessed: an era does not begin before the last record of the era before.
-func (c clocks) guessForward(marks ledger.Marks) {
+func (c clocks) guessForward() {
 	for i := 1; i < len(c); i++ {
 		e, before := &c[i], &c[i-1]
-		step, isKnown := stepOf(&marks[i-1])
-		switch behind := e.old - before.error - (e.first - e.error); {
+		behind := e.old - before.error - (e.first - e.error)
+		switch isBehind := e.old != 0 && behind > tolerance; {
 		case !e.isGuessed:
-		case isKnown:
-			e.error = before.error + step
-		case e.old != 0 && behind > tolerance:
+		case e.isKnown:
+			e.error = before.error + e.step
+		case isBehind && e.goesOn():
+			e.error = before.error
+		case isBehind:
 			e.error -= behind
 		}
 	}
 }
 
-// stepOf returns by how many seconds the clock was set at a mark, if that is known.
-func stepOf(m *ledger.Mark) (step int64, isKnown bool) {
-	return int64(m.Step.Round(time.Second) / time.Second), m.Kind == ledger.Clock || m.Known
-}
+// goesOn reports whether the clock showed no less when the era began than at the last record of the era before.
+func (e *era) goesOn() bool { return e.first >= e.old-tolerance }
 
 // errorIn returns the error that a report has shown in an era, if one has.
 func errorIn(e *era, measured []Measured) (error int64, isKnown bool) {
@@ -204,10 +238,10 @@ func (c clocks) isDown(at int64) (is bool, last int64) {
 	return false, last
 }
 
-// isUnclear reports whether nobody knows when the last record of the era before was written: its clock may have been as
-// wrong as the one of the era.
+// isUnclear reports whether nobody knows when the last record of the era before was written: the host has booted, and
+// its clock may have been as wrong before as it is now.
 func (c clocks) isUnclear(i int) bool {
-	return i > 0 && c[i].old != 0 && c[i-1].isGuessed && c[i].isWrong
+	return i > 0 && c[i].old != 0 && !c[i].isKnown && c[i-1].isGuessed && c[i].isWrong && c[i].error <= c[i-1].most
 }
 
 // process returns the place of the era with which the process of an era began.

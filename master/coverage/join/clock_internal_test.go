@@ -52,6 +52,98 @@ func TestAnEraDoesNotBeginBeforeTheLastRecordOfTheOneBefore(t *testing.T) {
 	}
 }
 
+// A host boots several times, and no report arrives: its clock goes on while it is down, unless that contradicts its marks.
+func TestAClockGoesOnWhileTheHostBoots(t *testing.T) {
+	const day = 24 * time.Hour
+	began := time.Unix(1_780_000_000, 0)
+	at := func(d time.Duration) time.Time { return began.Add(d) }
+	boots := func(old, first time.Duration) ledger.Mark {
+		return ledger.Mark{Kind: ledger.Starts, Old: at(old), At: at(first)}
+	}
+	set := func(old, step time.Duration) ledger.Mark {
+		return ledger.Mark{Kind: ledger.Clock, Old: at(old), At: at(old + step), Step: step}
+	}
+	down := func(old, first, step time.Duration) ledger.Mark {
+		return ledger.Mark{Kind: ledger.Starts, Old: at(old), At: at(first), Step: step, Known: true}
+	}
+	const h = time.Hour
+	for name, c := range map[string]struct {
+		marks    []ledger.Mark
+		measured time.Duration // of the first era
+		want     []time.Duration
+	}{
+		"a day behind, right, and a day behind until the second boot": {
+			[]ledger.Mark{boots(h-day, 2*h-day), set(3*h-day, day), down(5*h, 6*h-day, -day), boots(7*h-day, 8*h)},
+			-day,
+			[]time.Duration{-day, -day, 0, -day, 0},
+		},
+		"a day ahead over a boot":              {[]ledger.Mark{boots(h, 2*h+day), boots(3*h+day, 4*h+day), set(5*h+day, -day)}, 0, []time.Duration{0, day, day, 0}},
+		"what a report shows is not corrected": {[]ledger.Mark{boots(8*h, 7*h)}, 0, []time.Duration{0, 0}},
+		"an hour behind at a boot, by less than it was down": {
+			[]ledger.Mark{boots(2*h, h), boots(90*time.Minute, 4*h), down(5*h, 6*h, 0)}, 0, []time.Duration{0, -h, 0, 0},
+		},
+	} {
+		marks := ledger.Marks{}.Add(ledger.Mark{Kind: ledger.Starts, At: at(c.measured)})
+		for _, m := range c.marks {
+			marks = marks.Add(m)
+		}
+		measured := []Measured{{Era: 1, Began: at(c.measured).Unix(), Error: int64(c.measured.Seconds())}}
+		for i, e := range clocksOf(marks, at(9*h), at(9*h), measured)[1:] {
+			if got := time.Duration(e.error) * time.Second; got != c.want[i] {
+				t.Errorf("%s: the clock of era %d was %v ahead, want %v", name, e.number, got, c.want[i])
+			}
+		}
+	}
+}
+
+// When a process ended is known if its clock cannot have been as wrong as that of the next one, or if the host did not boot.
+func TestWhenAProcessEndedIsKnown(t *testing.T) {
+	const day, h = 24 * time.Hour, time.Hour
+	began := time.Unix(1_780_000_000, 0)
+	at := func(d time.Duration) time.Time { return began.Add(d) }
+	boot := func(d time.Duration) ledger.Mark { return ledger.Mark{Kind: ledger.Starts, Old: at(d), At: at(d + h)} }
+	right := []Measured{{Era: 1, Began: began.Unix()}}
+	for name, c := range map[string]struct {
+		marks    []ledger.Mark // of the second and later eras
+		measured []Measured
+		ahead    time.Duration // of the newest clock
+		era      int           // before which the host was down
+		isDown   bool
+	}{
+		"it may have been as wrong": {[]ledger.Mark{boot(h), {Kind: ledger.Starts, Old: at(3 * h), At: at(4*h + day)}}, nil, day, 3, false},
+		"it would have begun before an era that is measured": {
+			[]ledger.Mark{boot(h), {Kind: ledger.Starts, Old: at(3 * h), At: at(4*h + day)}}, right, day, 3, true,
+		},
+		"it would not have begun before an era that is measured": {
+			[]ledger.Mark{{Kind: ledger.Starts, Old: at(h), At: at(2*h + day)}, boot(3*h + day)}, right, day, 3, false,
+		},
+		"it would not have begun before an era that is measured as wrong": {
+			[]ledger.Mark{boot(h), boot(3 * h)}, []Measured{{Era: 1, Began: began.Unix(), Error: int64(day.Seconds())}}, day, 3, false,
+		},
+		"the step to an era that it would have begun before is known": {
+			[]ledger.Mark{boot(h), {Kind: ledger.Starts, Old: at(3 * h), At: at(3 * h), Step: -h, Known: true}, {Kind: ledger.Starts, Old: at(4 * h), At: at(6 * h)}}, right, h, 4, true,
+		},
+		"the host did not boot": {
+			[]ledger.Mark{
+				boot(h),
+				{Kind: ledger.Starts, Old: at(3 * h), At: at(3 * h), Step: -h, Known: true},
+				{Kind: ledger.Clock, Old: at(4 * h), At: at(5 * h), Step: h},
+				boot(6 * h),
+			}, nil, 0, 3, true,
+		},
+	} {
+		marks := ledger.Marks{}.Add(ledger.Mark{Kind: ledger.Starts, At: began})
+		for _, m := range c.marks {
+			marks = marks.Add(m)
+		}
+		clocks := clocksOf(marks, at(8*h+c.ahead), at(8*h), c.measured)
+		e := &clocks[c.era]
+		if got, _ := clocks.isDown(e.real(e.first) - 1800); got != c.isDown {
+			t.Errorf("%s: that it was down is known: %v, want %v", name, got, c.isDown)
+		}
+	}
+}
+
 // A time is missed up to the moment at which the process started, also if the clock was set since.
 func TestATimeIsMissedUpToTheStart(t *testing.T) {
 	down := time.Unix(1_780_000_000, 0)
