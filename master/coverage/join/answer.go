@@ -112,7 +112,7 @@ func (j *joiner) isMissedIn(l listed) bool {
 
 // planned joins the fires of the timer with the plan.
 func (j *joiner) planned() {
-	m := merger{joiner: j, plan: j.Plan.between(j.begins-1, j.latest), from: j.From.Unix()}
+	m := merger{joiner: j, plan: j.Plan.between(j.begins-1, j.latest), from: j.since}
 	hours := m.sort(&j.timer)
 	for len(hours) > 0 {
 		n := 1

@@ -143,7 +143,9 @@ func (r *Report) Made() time.Time { return time.Unix(r.until, 0).Add(Margin).UTC
 func (r *Report) Join(e *Entry, emit func(Span)) {
 	r.timer.clear()
 	r.needs.clear()
-	j := joiner{Report: r, Entry: e, emit: emit, begins: r.timedSince(e, len(r.clocks)), kind: untimed}
+	j := joiner{
+		Report: r, Entry: e, emit: emit, begins: r.timedSince(e, len(r.clocks)), since: r.completeSince(e), kind: untimed,
+	}
 	switch {
 	case e.Plan == nil:
 	case !e.IsActive && e.Plan.kind() == exact:
@@ -187,6 +189,25 @@ func (r *Report) timedSince(e *Entry, era int) int64 {
 	return at
 }
 
+// completeSince returns the true time since which the list of an entry is complete. A clock that was ahead may have made
+// that a time to come: the list is then complete since the clock was set back.
+func (r *Report) completeSince(e *Entry) int64 {
+	from := e.From.Unix()
+	if from <= r.latest {
+		return from
+	}
+	newest := len(r.clocks) - 1
+	if at := r.clocks[newest].real(from); at <= r.latest {
+		return at
+	}
+	for i := newest; i > 0; i-- {
+		if c := &r.clocks[i]; c.old >= from {
+			return c.real(c.first)
+		}
+	}
+	return from
+}
+
 // A joiner joins one entry.
 type joiner struct {
 	*Report
@@ -195,6 +216,7 @@ type joiner struct {
 	kind    kind
 	follows bool    // each run of the needed entry is a planned time
 	begins  int64   // the first time that is planned
+	since   int64   // the list is complete since
 	doubt   periods // see [clocks.doubtful]
 }
 

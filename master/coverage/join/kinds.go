@@ -13,7 +13,7 @@ func (j *joiner) intervals() {
 	if interval == 0 || interval > 24*hourSeconds {
 		return // two fires are too far apart for one list
 	}
-	m := merger{joiner: j, from: j.From.Unix()}
+	m := merger{joiner: j, from: j.since}
 	if j.timer.mixed {
 		m.order(&j.timer)
 	}
@@ -86,14 +86,14 @@ func (j *joiner) single() {
 		}
 	}
 	due := j.begins - 1 + int64(j.Plan.entry.Clock.After/time.Second)
-	if m := (merger{joiner: j, from: j.From.Unix()}); j.begins > j.oldest && due+j.Plan.slack() <= j.until {
+	if m := (merger{joiner: j, from: j.since}); j.begins > j.oldest && due+j.Plan.slack() <= j.until {
 		m.lacks(one(due))
 	}
 }
 
 // followed joins the fires that follow the runs of the needed entry with these runs.
 func (j *joiner) followed() {
-	m := merger{joiner: j, from: max(j.From.Unix(), j.Needed.From.Unix())}
+	m := merger{joiner: j, from: max(j.since, j.completeSince(j.Needed))}
 	j.begins = max(j.begins, m.from)
 	var runs fires
 	for i := range j.Needed.Fires {
@@ -131,7 +131,7 @@ func (j *joiner) starts() {
 			fired[j.clocks.process(j.clocks.find(j.Fires[i].Era))] = true
 		}
 	}
-	m := merger{joiner: j, from: j.From.Unix()}
+	m := merger{joiner: j, from: j.since}
 	for i := range j.clocks {
 		e := &j.clocks[i]
 		at := e.real(e.first)

@@ -75,6 +75,27 @@ func TestAFireOfAnotherClock(t *testing.T) {
 			want:  "10:15 ran, 10:45 ran",
 		},
 		{
+			name: "a list that a clock a year ahead made begin later is complete since the clock was set right", fields: quarter,
+			marks: "starts 00:00, clock 09:50 365+09:50, clock 365+10:03 10:03, clock 10:20 365+10:20, clock 365+10:25 10:25, starts 10:26 10:27",
+			from:  "363+10:00", fires: "era 6, 10:30 ran, 11:00 ran",
+			want: "10:15 unknown cut, 10:30 ran, 10:45 missed unaccounted, 11:00 ran",
+		},
+		{
+			name: "a list that begins by a right clock begins then, also while the clock is ahead", fields: quarter, from: "10:40",
+			marks: "starts 00:00, clock 10:50 11:50", made: "12:01", real: "11:01", fires: "10:45 ran",
+			want: "10:15 unknown cut, 10:30 unknown cut, 10:45 ran, 11:00 unknown clock",
+		},
+		{
+			name: "while the clock is a year ahead, the list is complete since two days", fields: quarter,
+			marks: "starts 00:00, clock 10:05 365+10:05", made: "365+10:34", real: "10:34", from: "363+10:00",
+			want: "10:15 unknown clock, 10:30 unknown clock",
+		},
+		{
+			name: "a list that begins in the future for no reason is complete from then on", fields: quarter, from: "1+10:00",
+			marks: "starts 00:00, clock 10:05 11:05, clock 11:20 10:20",
+			want:  "10:15 unknown cut, 10:30 unknown cut, 10:45 unknown cut, 11:00 unknown cut",
+		},
+		{
 			name: "of two runs the one by the right clock answers", fields: quarter, era: 2, begins: "10:30",
 			marks: "starts 11:00, clock 12:10 10:10",
 			fires: "11:00 ran late, era 2, 10:45 ran, 11:00 ran",
