@@ -336,10 +336,12 @@ func copyPrivate(t testing.TB, to, from string) {
 	}
 }
 
+// tolerated is the largest error of a clock that counts as right.
+const tolerated = 2 * time.Minute
+
 // setClock sets the clock of the host, which is then ahead of the right time by d.
 func (h *soakHost) setClock(d time.Duration) {
 	h.note(h.id, "clock is %s ahead", d)
-	const tolerated = 2 * time.Minute
 	before := time.Duration(h.ahead.Swap(int64(d)))
 	h.marks = append(h.marks, mark{time.Now(), before})
 	was := before.Abs() > tolerated

@@ -130,12 +130,17 @@ func (h *soakHost) byOtherClocks(entry string, at func(time.Time) *bounds) {
 	}
 }
 
-// nominalOf returns the nominal time in whose hour a run counts: a run that follows another one has that of the other.
+// nominalOf returns the nominal time in whose hour a run counts, by the clock of the run: a run that follows another one has that of
+// the other, also if the clock was set between the two.
 func (h *soakHost) nominalOf(run *ranFire) time.Time {
-	if needed := h.needed(run); needed != nil && needed.ahead == run.ahead {
-		return needed.nominal
+	needed := h.needed(run)
+	switch {
+	case needed == nil:
+		return run.nominal
+	case needed.ahead.Abs() > tolerated || run.ahead.Abs() > tolerated:
+		return needed.nominal.Add(run.ahead - needed.ahead)
 	}
-	return run.nominal
+	return needed.nominal
 }
 
 // needed returns the run that a run follows: its end, by the clock of that moment, is the nominal time of the other. It
