@@ -144,7 +144,8 @@ func (r *Report) Join(e *Entry, emit func(Span)) {
 	r.timer.clear()
 	r.needs.clear()
 	j := joiner{
-		Report: r, Entry: e, emit: emit, begins: r.timedSince(e, len(r.clocks)), since: r.completeSince(e), kind: untimed,
+		Report: r, Entry: e, emit: emit, kind: untimed,
+		begins: r.timedSince(e, len(r.clocks)), since: r.completeSince(e),
 	}
 	switch {
 	case e.Plan == nil:
@@ -189,8 +190,8 @@ func (r *Report) timedSince(e *Entry, era int) int64 {
 	return at
 }
 
-// completeSince returns the true time since which the list of an entry is complete. A clock that was ahead may have made
-// that a time to come: the list is then complete since the clock was set back.
+// completeSince returns the true time since which the list of an entry is complete. If a clock that was ahead has made
+// it a time to come, it is the moment at which the clock was set back.
 func (r *Report) completeSince(e *Entry) int64 {
 	from := e.From.Unix()
 	if from <= r.latest {
