@@ -346,11 +346,14 @@ func TestASessionEndsWithoutRequestsAndAfterItsLifetime(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		m := open(t, b)
 		idle, busy := m.login(t, ann), m.login(t, ann)
-		for range 12 * 4 {
+		for i := range 12 * 4 {
 			m.opens(t, busy, "ann", nil)
 			// A page that refreshes itself is no activity.
 			_, _ = m.Authenticate(t.Context(), idle, false)
 			time.Sleep(15 * time.Minute)
+			if i == 1 { // long before its lifetime is over
+				m.opens(t, idle, "", session.ErrEnded)
+			}
 		}
 		m.opens(t, idle, "", session.ErrEnded)
 		m.opens(t, busy, "", session.ErrEnded)
