@@ -248,6 +248,26 @@ func TestAListLeavesOutReadsAndRunsOfSchedulesWhereThatIsAsked(t *testing.T) {
 	})
 }
 
+// The author of an entry need not be the user of a credential with the same name, so a run of a schedule is nobody's.
+func TestARunOfAScheduleIsShownToNobodyAsOwn(t *testing.T) {
+	bubble(t, func(t *testing.T, s *job.Store, _ jetstream.JetStream) {
+		own := create(t, s, claim("a"))
+		run := claim("a")
+		run.Metadata = map[string]string{job.MetaSource: job.SourceSchedule}
+		create(t, s, run)
+		v := &job.View{User: own.User}
+		for j, want := range map[*job.Job]bool{own: true, run: false} {
+			if shown, err := s.Shows(t.Context(), v, j); err != nil || shown != want {
+				t.Errorf("the job with the metadata %v is shown: %v, %v", j.Metadata, shown, err)
+			}
+		}
+		page, err := s.List(t.Context(), job.Query{View: v})
+		if err != nil || len(page.Jobs) != 1 || page.Jobs[0].JID != own.JID {
+			t.Errorf("%+v, %v", page, err)
+		}
+	})
+}
+
 // Whoever sees the own jobs alone learns no ID of another one, from a cursor neither.
 func TestACursorIsNoIDOfAJobThatIsNotShown(t *testing.T) {
 	bubble(t, func(t *testing.T, s *job.Store, js jetstream.JetStream) {
