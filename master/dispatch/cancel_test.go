@@ -101,8 +101,9 @@ func TestACancelThatPeelsDoNotHearEndsTheJobAndNamesThem(t *testing.T) {
 		d, _ := s.master("m1")
 		s.stoppable("hears", time.Hour)
 		deaf := s.peel("deaf", func(p *peel, r wire.Request) { p.ack(r) })
+		silent := s.peel("silent", nil)
 		away := target.PeelID("away") // before it could acknowledge
-		spec := ask(func(j *job.Spec) { j.Timeout = time.Hour }, "hears", "deaf", away)
+		spec := ask(func(j *job.Spec) { j.Timeout = time.Hour }, "hears", "deaf", "silent", away)
 		s.dispatch(spec)
 		if _, err := d.Cancel(t.Context(), spec.JID, "alice", ""); err != nil {
 			t.Fatal(err)
@@ -119,8 +120,10 @@ func TestACancelThatPeelsDoNotHearEndsTheJobAndNamesThem(t *testing.T) {
 		if rows["hears"].State != job.RowCanceled || rows["deaf"].State != job.RowMissing || rows[away].State != job.RowMissing {
 			t.Errorf("%+v", rows)
 		}
-		if n := len(deaf.requests()); n != 1 {
-			t.Errorf("%d requests", n)
+		for _, p := range []*peel{deaf, silent} { // the silent one gets no second request after the cancel
+			if n := len(p.requests()); n != 1 {
+				t.Errorf("%s has %d requests", p.id, n)
+			}
 		}
 	})
 }

@@ -3,6 +3,7 @@ package dispatch_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/segmentio/ksuid"
 
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
@@ -233,6 +235,31 @@ func TestALiveClaimOfAnotherMasterIsItsOwn(t *testing.T) {
 		s.master("m2")
 		if j := s.dispatch(spec); j.Owner != "m2" || len(p.requests()) != 1 {
 			t.Errorf("asked again, its owner dispatched %+v with %d requests", j, len(p.requests()))
+		}
+	})
+}
+
+// A request is repeated at another master while the first one stores the targets of its claim: the claim stays.
+func TestAClaimThatAnotherMasterIsStoringIsLeftToIt(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		s.master("m1")
+		targets := make([]target.PeelID, 501)
+		for i := range targets {
+			targets[i] = target.PeelID(fmt.Sprintf("peel-%04d", i))
+		}
+		spec := ask(nil, targets...)
+		s.claimed(spec, "alice", "m2")
+		stream, err := s.js.Stream(t.Context(), "KV_active")
+		if err == nil {
+			err = stream.Purge(t.Context(), jetstream.WithPurgeSubject("$KV.active.targets.>"))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = s.request(s.alice, "alice", spec)
+		wantCode(t, err, "503")
+		if j, err := s.store.GetRecord(t.Context(), spec.JID); err != nil || j.Owner != "m2" {
+			t.Errorf("the claim is %+v, %v", j, err)
 		}
 	})
 }
