@@ -195,7 +195,7 @@ func (m *merger) unmix(f *fires) (hours []listed) {
 	return hours
 }
 
-// rank orders fires of one time, the best answer first.
+// rank orders fires of one time, the best answer first: runs by a right clock, and then those by a wrong one.
 func (m *merger) rank(l *listed) int {
 	order := []ledger.Outcome{
 		ledger.Ran, ledger.Failed, ledger.Interrupted, ledger.Pending, ledger.Skipped, ledger.Missed,
@@ -204,10 +204,10 @@ func (m *merger) rank(l *listed) int {
 	switch {
 	case rank < 0:
 		return 2 * len(order)
-	case l.hasRun() && m.clocks[l.era].isWrong:
-		return rank*2 + 1
+	case l.hasRun() && !m.clocks[l.era].isWrong:
+		return rank
 	}
-	return rank * 2
+	return rank + len(order)
 }
 
 // until joins all times before the given one.

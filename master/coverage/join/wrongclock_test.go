@@ -75,6 +75,12 @@ func TestAFireOfAnotherClock(t *testing.T) {
 			want:  "10:15 ran, 10:45 ran",
 		},
 		{
+			name: "a run by the right clock answers also if it failed and another one did not", fields: quarter, era: 2, begins: "10:30",
+			marks: "starts 11:00, clock 12:10 10:10",
+			fires: "11:00 ran, era 2, 10:45 ran, 11:00 failed",
+			want:  "10:45 ran, 11:00 failed, 11:00 unexpected repeated",
+		},
+		{
 			name: "a list that a clock a year ahead made begin later is complete since the clock was set right", fields: quarter,
 			marks: "starts 00:00, clock 09:50 365+09:50, clock 365+10:03 10:03, clock 10:20 365+10:20, clock 365+10:25 10:25, starts 10:26 10:27",
 			from:  "363+10:00", fires: "era 6, 10:30 ran, 11:00 ran",
