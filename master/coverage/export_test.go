@@ -12,6 +12,16 @@ import (
 // SetClock replaces the clock of this master. It must be called before Run.
 func (t *Table) SetClock(now func() time.Time) { t.clock.own = now }
 
+// Measured is what a table remembers of the clock of a peel after reports with these errors, which arrived at these
+// times.
+func Measured(all []join.Measured, arrived []time.Time) []join.Measured {
+	var l lists
+	for i, m := range all {
+		l.measure(m, arrived[i])
+	}
+	return l.measured
+}
+
 // CheckSums compares the sums with the hours of all peels.
 func (t *Table) CheckSums() error {
 	t.mu.Lock()

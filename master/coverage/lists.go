@@ -20,17 +20,22 @@ type lists struct {
 	digest uint64
 }
 
-// maxMeasured bounds what is remembered of a clock.
-const maxMeasured = 16
+// keptMeasured is for how long the error of a clock is remembered after its era: reports have hours of two days.
+const keptMeasured = (join.Kept + 1) * time.Hour
 
-// measure remembers the error of the peel's clock when it made a report, also if the clock was right. If the host boots
-// with another time later, the errors of earlier eras follow from this one.
-func (l *lists) measure(m join.Measured) {
-	if n := len(l.measured); n > 0 && l.measured[n-1].Era == m.Era && l.measured[n-1].Began == m.Began {
-		l.measured[n-1] = m
-		return
+// measure remembers the error of the peel's clock when it made a report that arrived at a time, also if the clock was
+// right. If the host boots with another time later, the errors of earlier eras follow from this one.
+func (l *lists) measure(m join.Measured, arrived time.Time) {
+	list := slices.Clone(l.measured)
+	if n := len(list); n > 0 && list[n-1].Era == m.Era && list[n-1].Began == m.Began {
+		list = list[:n-1]
 	}
-	l.measured = append(slices.Clone(l.measured[max(0, len(l.measured)-maxMeasured+1):]), m)
+	list = append(list, m)
+	ended := func() time.Time { return at(list[1].Began - list[1].Error) } // the first era
+	for len(list) > ledger.MaxMarks || len(list) > 1 && ended().Before(arrived.Add(-keptMeasured)) {
+		list = list[1:]
+	}
+	l.measured = slices.Clip(list)
 }
 
 // An item is one entry of the report or of the document of a peel.
@@ -49,7 +54,7 @@ func (t *Table) report(p *peel, r *ledger.Report, stored time.Time) {
 	t.documents.follow(p, p.document, unique.Make(t.zones.nameOf(&r.Zone)))
 	p.offset, p.memory = r.Time.Unix()-stored.Unix(), seconds(r.Memory)
 	of := join.New(r.Marks, r.Time, stored, p.lists.measured)
-	p.lists.measure(join.Measure(r.Marks, r.Time, stored))
+	p.lists.measure(join.Measure(r.Marks, r.Time, stored), stored)
 	p.judged = of.Made().Unix()
 
 	entries, refused := t.named(p, r)

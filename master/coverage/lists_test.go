@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/master/coverage"
+	"github.com/seed-c01c3da5/zester/master/coverage/join"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
 	"github.com/seed-c01c3da5/zester/peel/ledger"
 )
@@ -236,4 +237,34 @@ func TestTheLastSuccessIsOfThePeelThatWaitsLongest(t *testing.T) {
 		b.report(0)
 		want(hhmm(t, "00:20"))
 	})
+}
+
+// The error of a clock is remembered as long as reports have hours of its era, of at most 64 eras.
+func TestHowLongTheErrorOfAClockIsRemembered(t *testing.T) {
+	noon := time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		name   string
+		eras   int
+		length time.Duration // of each
+		want   int
+	}{
+		{"each a minute", 30, time.Minute, 30},
+		{"too many", 100, time.Minute, 64},
+		{"each ten hours: one lasted until 49 hours ago", 100, 10 * time.Hour, 6},
+		{"each four days", 3, 96 * time.Hour, 2},
+	} {
+		const ahead = 24 * 3600
+		var all []join.Measured
+		var arrived []time.Time
+		for i := range c.eras {
+			began := noon.Add(time.Duration(i) * c.length)
+			m := join.Measured{Era: uint32(i), Began: began.Unix() + ahead, Error: ahead}
+			all = append(all, join.Measured{Era: m.Era, Began: m.Began}, m)
+			arrived = append(arrived, began, began)
+		}
+		got := coverage.Measured(all, arrived)
+		if len(got) != c.want || got[len(got)-1] != all[len(all)-1] {
+			t.Errorf("%s: it remembers %d, want %d: %v", c.name, len(got), c.want, got)
+		}
+	}
 }
