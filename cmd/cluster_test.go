@@ -63,7 +63,8 @@ func TestClusterUnderFaults(t *testing.T) {
 		heal()
 		c.awaitHealth()
 		answered, complete, canceled := l.gaps(from)
-		fmt.Fprintf(&table, "%-34s %7.1f %9.1f %6.1f\n", f.name, answered.Seconds(), complete.Seconds(), canceled.Seconds())
+		fmt.Fprintf(&table, "%-34s %7.1f %9.1f %6.1f\n", f.name,
+			answered.Seconds(), complete.Seconds(), canceled.Seconds())
 		if answered > maxWithout || complete > maxWithout+f.hides || canceled > maxWithout+cancelEvery {
 			t.Errorf("%s: no command is answered for %v, by all peels for %v, and no job is canceled for %v", f.name,
 				answered, complete, canceled)
@@ -404,8 +405,8 @@ func (l *load) add(out string) {
 	}
 }
 
-// gaps are the longest times since a moment without a command that was answered, without one that all peels answered, and
-// without a job that was canceled.
+// gaps are the longest times since a moment without a command that was answered, without one that all peels answered,
+// and without a job that was canceled.
 func (l *load) gaps(from time.Time) (answered, complete, canceled time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -233,7 +233,9 @@ func aPlanAndAGate(t *testing.T, f *fleet) {
 	}
 
 	holds("a gate", func(s *status.Sync) bool { return s.Rollout != nil && s.Rollout.State == "gate" })
-	ann.get("/").has(t, "The gate after wave canary", sha[:8]+" runs on 1 of the 1 peels of the wave, 0 failed", `href="/commits/`+sha+`/gate"`)
+	ann.get("/").has(t, "The gate after wave canary", sha[:8]+" runs on 1 of the 1 peels of the wave, 0 failed",
+		`href="/commits/`+sha+`/gate"`)
+	gateSincePassed(t, f)
 	form = ann.get("/commits/" + sha + "/gate")
 	form.has(t, "Open the gate after the wave canary?", "1 of its 1 peel have it, 0 failed",
 		"wave all begins, 2 of 2; 1 peel to change does not have it yet", "zester sync approve canary")
@@ -247,4 +249,24 @@ func aPlanAndAGate(t *testing.T, f *fleet) {
 	}
 	inForce(sha)
 	ann.get("/commits/"+sha).has(t, "gate canary", "Opened by <b>ann</b> at", "</time>: no errors")
+}
+
+// gateSincePassed holds that a gate waits for a person since its wave has passed, which is later than the rollout began.
+func gateSincePassed(t *testing.T, f *fleet) {
+	t.Helper()
+	s, err := api.SyncStatus.Ask(t.Context(), f.local, api.None{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	now, err := api.NowShow.Ask(t.Context(), f.people["ann"], api.None{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	passed := s.Rollout.Steps[0].Passed
+	for _, w := range now.Waiting {
+		if w.Kind == api.WaitingGate && w.Since.Equal(passed) && passed.After(s.Rollout.Started) {
+			return
+		}
+	}
+	t.Errorf("the wave passed at %v, and this waits: %+v", passed, now.Waiting)
 }

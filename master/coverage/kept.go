@@ -47,7 +47,7 @@ type place struct {
 	key   scanKey
 	peels map[target.PeelID]bool // nil: all
 	turn  chan struct{}          // has a value while somebody makes the scan; the others wait for their turn
-	scan  *scan                  // nil: there is none; read by whose turn it is
+	scan  *scan                  // guarded by turn; nil: there is none yet
 	rows  int                    // of the scan; guarded by scans.mu
 }
 

@@ -130,8 +130,8 @@ func (h *soakHost) byOtherClocks(entry string, at func(time.Time) *bounds) {
 	}
 }
 
-// nominalOf returns the nominal time in whose hour a run counts, by the clock of the run: a run that follows another one has that of
-// the other, also if the clock was set between the two.
+// nominalOf returns the nominal time in whose hour a run counts, by the clock of the run. A run that follows another one
+// has the nominal time of the other, also if the clock was set between the two.
 func (h *soakHost) nominalOf(run *ranFire) time.Time {
 	needed := h.needed(run)
 	switch {

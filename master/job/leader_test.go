@@ -17,8 +17,8 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
-// A lagging bus answers direct reads of the returns as a copy without any of them would: from an empty stream. So it does
-// for a number of requests to the leader.
+// A lagging bus answers direct reads of the returns as a copy without any of them would: from an empty stream. So it
+// answers a number of requests to the leader.
 type lagging struct {
 	nats.InProcessConnProvider
 	leader *atomic.Int32
@@ -35,13 +35,15 @@ type laggingConn struct {
 }
 
 func (c laggingConn) Write(p []byte) (int, error) {
-	sent := bytes.ReplaceAll(p, []byte("$JS.API.DIRECT.GET.KV_job-returns "), []byte("$JS.API.DIRECT.GET.KV_job-laggard "))
-	info := []byte("$JS.API.STREAM.INFO.KV_job-returns ")
-	if bytes.Contains(sent, info) && c.leader.Add(-1) >= 0 {
-		sent = bytes.ReplaceAll(sent, info, []byte("$JS.API.STREAM.INFO.KV_job-laggard "))
+	const returns, laggard = "KV_job-returns ", "KV_job-laggard "
+	divert := func(request string) {
+		p = bytes.ReplaceAll(p, []byte(request+returns), []byte(request+laggard)) // as long: n stays
 	}
-	_, err := c.Conn.Write(sent)
-	return len(p), err
+	divert("$JS.API.DIRECT.GET.")
+	if info := "$JS.API.STREAM.INFO."; bytes.Contains(p, []byte(info+returns)) && c.leader.Add(-1) >= 0 {
+		divert(info)
+	}
+	return c.Conn.Write(p)
 }
 
 // The record of a job says that it is complete before every copy of the returns, or a new leader of them, has them.
@@ -84,7 +86,8 @@ func TestAReturnThatACopyDoesNotHaveYetIsNotMissing(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 		leader.Store(1 << 20)
-		if page, err := s.Rows(t.Context(), j.JID, ""); err == nil || !strings.Contains(err.Error(), "does not have all of them yet") {
+		page, err := s.Rows(t.Context(), j.JID, "")
+		if err == nil || !strings.Contains(err.Error(), "does not have all of them yet") {
 			t.Errorf("of a leader that goes on lagging: %+v, %v", page, err)
 		}
 	})

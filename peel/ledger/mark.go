@@ -83,9 +83,9 @@ func (m Marks) Shift(era uint32) (d time.Duration) {
 	return d
 }
 
-// reaches returns what the clock of an era showed at a moment of the present clock. By how much a clock was set ahead
-// while the host was down, and booted, the marks do not tell: as much as it was set back besides, if it showed so much
-// more.
+// reaches returns what the clock of an era showed at a moment of the present clock. No mark has the step of a clock
+// that was set while its host was down, if the host then booted. A clock that was set back by 24 h and shows 25 h more
+// after a boot is taken to have been set ahead by 24 h there: the host was down for 1 h.
 func (m Marks) reaches(era uint32, moment time.Time) time.Time {
 	d := m.Shift(era)
 	for _, mark := range m {

@@ -48,7 +48,8 @@ type era struct {
 	isMeasured bool
 	// isGuessed: the host has booted since, and no report arrived. Nobody knows the error.
 	isGuessed bool
-	// most is the largest possible error: the era did not begin before the last record of one whose error was measured.
+	// most is the largest error that is possible. It follows from the last era whose error was measured: this one began
+	// after that one ended.
 	most int64
 }
 
@@ -110,7 +111,8 @@ func eraOf(m *ledger.Mark) era {
 	return e
 }
 
-// guessBack sets the errors that are not measured from those of later eras: the next one begins after the last record.
+// guessBack sets the errors that were not measured, from the newest era to the oldest. An era begins after the last
+// record of the era before it.
 func (c clocks) guessBack() {
 	for i := len(c) - 1; i > 0; i-- {
 		e, before := &c[i], &c[i-1]

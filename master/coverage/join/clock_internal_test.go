@@ -52,7 +52,7 @@ func TestAnEraDoesNotBeginBeforeTheLastRecordOfTheOneBefore(t *testing.T) {
 	}
 }
 
-// A host boots several times, and no report arrives: its clock goes on while it is down, unless that contradicts its marks.
+// A host boots several times, and no report arrives: its clock goes on while it is down, unless its marks contradict that.
 func TestAClockGoesOnWhileTheHostBoots(t *testing.T) {
 	const day = 24 * time.Hour
 	began := time.Unix(1_780_000_000, 0)
@@ -77,10 +77,16 @@ func TestAClockGoesOnWhileTheHostBoots(t *testing.T) {
 			-day,
 			[]time.Duration{-day, -day, 0, -day, 0},
 		},
-		"a day ahead over a boot":              {[]ledger.Mark{boots(h, 2*h+day), boots(3*h+day, 4*h+day), set(5*h+day, -day)}, 0, []time.Duration{0, day, day, 0}},
+		"a day ahead over a boot": {
+			[]ledger.Mark{boots(h, 2*h+day), boots(3*h+day, 4*h+day), set(5*h+day, -day)},
+			0,
+			[]time.Duration{0, day, day, 0},
+		},
 		"what a report shows is not corrected": {[]ledger.Mark{boots(8*h, 7*h)}, 0, []time.Duration{0, 0}},
 		"an hour behind at a boot, by less than it was down": {
-			[]ledger.Mark{boots(2*h, h), boots(90*time.Minute, 4*h), down(5*h, 6*h, 0)}, 0, []time.Duration{0, -h, 0, 0},
+			[]ledger.Mark{boots(2*h, h), boots(90*time.Minute, 4*h), down(5*h, 6*h, 0)},
+			0,
+			[]time.Duration{0, -h, 0, 0},
 		},
 	} {
 		marks := ledger.Marks{}.Add(ledger.Mark{Kind: ledger.Starts, At: at(c.measured)})
@@ -96,13 +102,18 @@ func TestAClockGoesOnWhileTheHostBoots(t *testing.T) {
 	}
 }
 
-// When a process ended is known if its clock cannot have been as wrong as that of the next one, or if the host did not boot.
+// It is known when a process ended if the host did not boot, or if its clock cannot have been as wrong as the next one.
 func TestWhenAProcessEndedIsKnown(t *testing.T) {
 	const day, h = 24 * time.Hour, time.Hour
 	began := time.Unix(1_780_000_000, 0)
 	at := func(d time.Duration) time.Time { return began.Add(d) }
-	boot := func(d time.Duration) ledger.Mark { return ledger.Mark{Kind: ledger.Starts, Old: at(d), At: at(d + h)} }
+	boots := func(old, first time.Duration) ledger.Mark {
+		return ledger.Mark{Kind: ledger.Starts, Old: at(old), At: at(first)}
+	}
+	boot := func(old time.Duration) ledger.Mark { return boots(old, old+h) }
+	setBack := ledger.Mark{Kind: ledger.Starts, Old: at(3 * h), At: at(3 * h), Step: -h, Known: true}
 	right := []Measured{{Era: 1, Began: began.Unix()}}
+	aDayAhead := []Measured{{Era: 1, Began: began.Unix(), Error: int64(day.Seconds())}}
 	for name, c := range map[string]struct {
 		marks    []ledger.Mark // of the second and later eras
 		measured []Measured
@@ -110,23 +121,23 @@ func TestWhenAProcessEndedIsKnown(t *testing.T) {
 		era      int           // before which the host was down
 		isDown   bool
 	}{
-		"it may have been as wrong": {[]ledger.Mark{boot(h), {Kind: ledger.Starts, Old: at(3 * h), At: at(4*h + day)}}, nil, day, 3, false},
+		"it may have been as wrong": {[]ledger.Mark{boot(h), boots(3*h, 4*h+day)}, nil, day, 3, false},
 		"it would have begun before an era that is measured": {
-			[]ledger.Mark{boot(h), {Kind: ledger.Starts, Old: at(3 * h), At: at(4*h + day)}}, right, day, 3, true,
+			[]ledger.Mark{boot(h), boots(3*h, 4*h+day)}, right, day, 3, true,
 		},
 		"it would not have begun before an era that is measured": {
-			[]ledger.Mark{{Kind: ledger.Starts, Old: at(h), At: at(2*h + day)}, boot(3*h + day)}, right, day, 3, false,
+			[]ledger.Mark{boots(h, 2*h+day), boot(3*h + day)}, right, day, 3, false,
 		},
 		"it would not have begun before an era that is measured as wrong": {
-			[]ledger.Mark{boot(h), boot(3 * h)}, []Measured{{Era: 1, Began: began.Unix(), Error: int64(day.Seconds())}}, day, 3, false,
+			[]ledger.Mark{boot(h), boot(3 * h)}, aDayAhead, day, 3, false,
 		},
 		"the step to an era that it would have begun before is known": {
-			[]ledger.Mark{boot(h), {Kind: ledger.Starts, Old: at(3 * h), At: at(3 * h), Step: -h, Known: true}, {Kind: ledger.Starts, Old: at(4 * h), At: at(6 * h)}}, right, h, 4, true,
+			[]ledger.Mark{boot(h), setBack, boots(4*h, 6*h)}, right, h, 4, true,
 		},
 		"the host did not boot": {
 			[]ledger.Mark{
 				boot(h),
-				{Kind: ledger.Starts, Old: at(3 * h), At: at(3 * h), Step: -h, Known: true},
+				setBack,
 				{Kind: ledger.Clock, Old: at(4 * h), At: at(5 * h), Step: h},
 				boot(6 * h),
 			}, nil, 0, 3, true,
